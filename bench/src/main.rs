@@ -1,0 +1,3 @@
+//! Benchmarks of Millstream against limits and peers.
+
+fn main() {}

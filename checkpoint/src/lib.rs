@@ -1,0 +1,1 @@
+//! Ledger checkpoints: delta files, META, the state store and the pure recovery decision.

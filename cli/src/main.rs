@@ -1,0 +1,3 @@
+//! Exactly-once stream processing on Kafka in one static binary.
+
+fn main() {}

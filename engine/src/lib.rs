@@ -1,0 +1,1 @@
+//! Typed streams, workers, exchanges, barriers, windows and the exactly-once Kafka connector.

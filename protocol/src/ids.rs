@@ -1,0 +1,67 @@
+//! Small identifiers that every machine shares.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// One partition of one topic. Cheap to clone: the name is shared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    /// Topic name, as Kafka spells it.
+    pub topic: Arc<str>,
+    /// Partition index, from 0.
+    pub partition: i32,
+}
+
+impl TopicPartition {
+    /// Partition `partition` of `topic`.
+    #[must_use]
+    pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
+        Self { topic: topic.into(), partition }
+    }
+}
+
+impl fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
+
+/// A broker's id (`node.id`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub i32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The identity under which a producer writes (KIP-98): id and epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProducerIdAndEpoch {
+    /// Producer id; -1 for none.
+    pub producer_id: i64,
+    /// Producer epoch; -1 for none.
+    pub producer_epoch: i16,
+}
+
+impl ProducerIdAndEpoch {
+    /// No identity: what InitProducerId carries to ask for a fresh one.
+    pub const NONE: Self = Self { producer_id: -1, producer_epoch: -1 };
+}
+
+impl fmt::Display for ProducerIdAndEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "producer id {} epoch {}", self.producer_id, self.producer_epoch)
+    }
+}
+
+/// Which records a reader sees (KIP-98).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IsolationLevel {
+    /// Everything up to the high watermark, aborted records too.
+    ReadUncommitted,
+    /// Only committed records, up to the last stable offset. Our default.
+    #[default]
+    ReadCommitted,
+}

@@ -1,0 +1,1 @@
+//! End-to-end tests: exactly-once, interoperability, errors, the command line.

@@ -1,0 +1,3 @@
+//! Developer tasks: verify, fix, dist.
+
+fn main() {}
