@@ -1,7 +1,14 @@
 //! Kafka's wire protocol and every client state machine, without sockets or a clock.
 
+pub mod error_code;
+pub mod frame;
 pub mod ids;
+pub mod messages;
 pub mod time;
+pub mod wire;
 
+pub use error_code::ErrorCode;
 pub use ids::{IsolationLevel, NodeId, ProducerIdAndEpoch, TopicPartition};
+pub use messages::{ApiKey, Request, Response};
 pub use time::Timestamp;
+pub use wire::{EncodeError, EncodedFrame, WireError};

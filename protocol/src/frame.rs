@@ -1,0 +1,167 @@
+//! Cutting a byte stream into frames: a 32 bit size, then that many bytes.
+
+use bytes::{Buf, Bytes, BytesMut};
+use thiserror::Error;
+
+/// Collects bytes from a socket and hands out whole frames (without their size).
+///
+/// The size is checked before room for the frame is reserved. A byte is copied at most once on its way in: not at all
+/// if the driver reads into [`FrameDecoder::read_buffer`], save the first bytes of a frame (fewer than
+/// [`READ_BYTES`]) that came in one read with the end of another. Frames are slices of the read buffer: keep what
+/// must live long as a copy.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    max_frame_bytes: usize,
+    buffer: BytesMut,
+}
+
+impl FrameDecoder {
+    /// A decoder that refuses frames above `max_frame_bytes` (the size field not counted). It must be at least the
+    /// largest batch of any topic read: a broker sends a batch whole, whatever `fetch.max.bytes` says (KIP-74).
+    #[must_use]
+    pub fn new(max_frame_bytes: usize) -> Self {
+        Self { max_frame_bytes, buffer: BytesMut::new() }
+    }
+
+    /// Where the driver should read to: has room for the rest of the present frame or [`READ_BYTES`], whichever is
+    /// more. Call [`FrameDecoder::next_frame`] until it returns `None` or an error after every read.
+    pub fn read_buffer(&mut self) -> &mut BytesMut {
+        let wanted = self.missing_bytes().max(READ_BYTES);
+        self.buffer.reserve(wanted);
+        &mut self.buffer
+    }
+
+    /// Takes `bytes` in, by copying them.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let missing = self.missing_bytes();
+        if missing > bytes.len() {
+            self.buffer.reserve(missing);
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Takes `bytes` in, without a copy if nothing is buffered and nobody else holds them.
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        if self.buffer.is_empty() {
+            match bytes.try_into_mut() {
+                Ok(bytes) => self.buffer = bytes,
+                Err(bytes) => self.push(&bytes),
+            }
+        } else {
+            self.push(&bytes);
+        }
+    }
+
+    /// The next whole frame, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError`] for a size that no Kafka peer would send. The stream is lost: every further call answers the
+    /// same error.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(size) = self.frame_size()? else { return Ok(None) };
+        if self.buffer.len() - SIZE_BYTES < size {
+            return Ok(None);
+        }
+        self.buffer.advance(SIZE_BYTES);
+        Ok(Some(self.buffer.split_to(size).freeze()))
+    }
+
+    /// Bytes received and not yet handed out. Not zero at the end of the stream means that it was cut inside a frame.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn frame_size(&self) -> Result<Option<usize>, FrameError> {
+        let Some(size) = self.buffer.first_chunk::<SIZE_BYTES>() else { return Ok(None) };
+        match usize::try_from(i32::from_be_bytes(*size)) {
+            Ok(bytes) if bytes <= self.max_frame_bytes => Ok(Some(bytes)),
+            _ => Err(FrameError::of_size(*size, self.max_frame_bytes)),
+        }
+    }
+
+    /// Bytes that the present frame still lacks; 0 if its size is unknown or refused.
+    fn missing_bytes(&self) -> usize {
+        match self.frame_size() {
+            Ok(Some(size)) => (size + SIZE_BYTES).saturating_sub(self.buffer.len()),
+            Ok(None) | Err(_) => 0,
+        }
+    }
+}
+
+/// The bytes are not a stream of Kafka frames. Close the connection; a retry to the same port will not help.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The peer answered like a web server.
+    #[error(
+        "the peer answered in HTTP, not in Kafka's protocol: the address is a web server, a proxy or a REST \
+         endpoint; use a broker's listener address (often port 9092)"
+    )]
+    HttpResponse,
+    /// The peer spoke like a web client.
+    #[error(
+        "the peer sent an HTTP request, not Kafka's protocol: something (a health check, a browser) uses this port \
+         as a web server"
+    )]
+    HttpRequest,
+    /// The peer refused a plaintext connection with a TLS alert.
+    #[error(
+        "the peer answered with a TLS alert: its listener expects TLS and this connection is plaintext; set \
+         security.protocol to SSL or SASL_SSL, or use the plaintext listener's port"
+    )]
+    TlsAlert,
+    /// The peer opened a TLS handshake on a plaintext connection.
+    #[error(
+        "the peer sent a TLS handshake and this listener is plaintext; use security.protocol PLAINTEXT or \
+         SASL_PLAINTEXT, or the TLS listener's port"
+    )]
+    TlsHandshake,
+    /// A size below zero.
+    #[error(
+        "frame size {size} is negative: the peer does not speak Kafka's protocol or the stream is corrupt"
+    )]
+    NegativeSize {
+        /// The size as sent.
+        size: i32,
+    },
+    /// A size above the limit.
+    #[error(
+        "frame of {bytes} bytes is above the limit of {max_frame_bytes}: raise max.response.frame.bytes above the \
+         topics' max.message.bytes and fetch.max.bytes, or check that the peer is a Kafka broker"
+    )]
+    TooLarge {
+        /// The size as sent.
+        bytes: usize,
+        /// The limit.
+        max_frame_bytes: usize,
+    },
+}
+
+impl FrameError {
+    /// Names what the four bytes that were taken for a size really are.
+    fn of_size(size: [u8; SIZE_BYTES], max_frame_bytes: usize) -> Self {
+        match &size {
+            b"HTTP" => Self::HttpResponse,
+            b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"PRI " => Self::HttpRequest,
+            // A TLS record starts with its type, then the protocol version, whose first byte is 3 since SSL 3.
+            [TLS_ALERT, 3, ..] => Self::TlsAlert,
+            [TLS_HANDSHAKE, 3, ..] => Self::TlsHandshake,
+            _ => match i32::from_be_bytes(size) {
+                size @ ..0 => Self::NegativeSize { size },
+                size => Self::TooLarge { bytes: size.unsigned_abs() as usize, max_frame_bytes },
+            },
+        }
+    }
+}
+
+/// Room the decoder offers for a read when it knows of no larger frame.
+pub const READ_BYTES: usize = 64 * 1024;
+
+const SIZE_BYTES: usize = 4;
+const TLS_ALERT: u8 = 0x15;
+const TLS_HANDSHAKE: u8 = 0x16;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The APIs we speak, and in which versions.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// An API of Kafka's protocol that Millstream speaks. The discriminant is the key on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i16)]
+#[non_exhaustive]
+pub enum ApiKey {
+    /// Append record batches.
+    Produce = 0,
+    /// Read record batches.
+    Fetch = 1,
+    /// Offsets by timestamp, earliest, latest.
+    ListOffsets = 2,
+    /// Brokers, topics, leaders.
+    Metadata = 3,
+    /// Commit a group's offsets.
+    OffsetCommit = 8,
+    /// Read a group's offsets.
+    OffsetFetch = 9,
+    /// Find a group's or a transactional id's coordinator.
+    FindCoordinator = 10,
+    /// What the broker speaks, and the cluster's finalized features.
+    ApiVersions = 18,
+    /// Create topics.
+    CreateTopics = 19,
+    /// Delete topics.
+    DeleteTopics = 20,
+    /// Get or bump a producer identity; fences older owners.
+    InitProducerId = 22,
+    /// Register partitions with a transaction.
+    AddPartitionsToTxn = 24,
+    /// Commit or abort a transaction.
+    EndTxn = 26,
+    /// Read configuration of topics and brokers.
+    DescribeConfigs = 32,
+    /// State of transactions by id.
+    DescribeTransactions = 65,
+    /// Transactions a coordinator knows.
+    ListTransactions = 66,
+}
+
+impl ApiKey {
+    /// Every API, ascending by key.
+    pub const ALL: [Self; 16] = [
+        Self::Produce,
+        Self::Fetch,
+        Self::ListOffsets,
+        Self::Metadata,
+        Self::OffsetCommit,
+        Self::OffsetFetch,
+        Self::FindCoordinator,
+        Self::ApiVersions,
+        Self::CreateTopics,
+        Self::DeleteTopics,
+        Self::InitProducerId,
+        Self::AddPartitionsToTxn,
+        Self::EndTxn,
+        Self::DescribeConfigs,
+        Self::DescribeTransactions,
+        Self::ListTransactions,
+    ];
+
+    /// The key on the wire.
+    #[must_use]
+    pub const fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// The API with key `code`, if we speak it.
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.code() == code)
+    }
+
+    /// Versions our client may use, for brokers 2.5 to 4.4.
+    ///
+    /// The upper ends are deliberate: names instead of topic ids in Produce and Fetch (a broker may offer ids without
+    /// a Metadata version that tells them), no AddPartitionsToTxn above 3 (later ones are broker to broker and need
+    /// cluster permissions), OffsetFetch below the multi-group form. The lower ends are what the transaction protocol
+    /// and record format 2 need.
+    #[must_use]
+    pub const fn client_versions(self) -> RangeInclusive<i16> {
+        match self {
+            Self::Produce => 3..=12,
+            Self::Fetch | Self::Metadata => 4..=12,
+            Self::ListOffsets => 1..=10,
+            Self::OffsetCommit => 2..=9,
+            Self::OffsetFetch => 1..=9,
+            Self::FindCoordinator => 0..=4,
+            Self::ApiVersions => 0..=4,
+            Self::CreateTopics => 2..=7,
+            Self::DeleteTopics => 1..=6,
+            Self::InitProducerId => 0..=5,
+            Self::AddPartitionsToTxn => 0..=3,
+            Self::EndTxn => 0..=5,
+            Self::DescribeConfigs => 1..=4,
+            Self::DescribeTransactions => 0..=0,
+            Self::ListTransactions => 0..=2,
+        }
+    }
+
+    /// Versions this crate can read and write, in both directions: what a broker built on it may advertise.
+    #[must_use]
+    pub const fn codec_versions(self) -> RangeInclusive<i16> {
+        match self {
+            Self::Produce => 3..=12,
+            Self::Fetch => 4..=12,
+            Self::ListOffsets => 1..=10,
+            Self::Metadata => 0..=13,
+            Self::OffsetCommit => 2..=9,
+            Self::OffsetFetch => 1..=9,
+            Self::FindCoordinator => 0..=6,
+            Self::ApiVersions => 0..=4,
+            Self::CreateTopics => 2..=7,
+            Self::DeleteTopics => 1..=6,
+            Self::InitProducerId => 0..=5,
+            Self::AddPartitionsToTxn => 0..=5,
+            Self::EndTxn => 0..=5,
+            Self::DescribeConfigs => 1..=4,
+            Self::DescribeTransactions => 0..=0,
+            Self::ListTransactions => 0..=2,
+        }
+    }
+
+    /// First version with compact lengths and tagged fields (KIP-482).
+    const fn first_flexible_version(self) -> i16 {
+        match self {
+            Self::Produce | Self::Metadata => 9,
+            Self::Fetch => 12,
+            Self::ListOffsets | Self::OffsetFetch => 6,
+            Self::OffsetCommit => 8,
+            Self::FindCoordinator | Self::ApiVersions | Self::AddPartitionsToTxn | Self::EndTxn => {
+                3
+            }
+            Self::CreateTopics => 5,
+            Self::DeleteTopics | Self::DescribeConfigs => 4,
+            Self::InitProducerId => 2,
+            Self::DescribeTransactions | Self::ListTransactions => 0,
+        }
+    }
+
+    /// Whether `version` uses compact lengths and tagged fields (KIP-482).
+    #[must_use]
+    pub const fn is_flexible(self, version: i16) -> bool {
+        version >= self.first_flexible_version()
+    }
+
+    /// Version of the request header: 2 with tagged fields, else 1.
+    #[must_use]
+    pub const fn request_header_version(self, version: i16) -> i16 {
+        if self.is_flexible(version) { 2 } else { 1 }
+    }
+
+    /// Version of the response header: 1 with tagged fields, else 0. ApiVersions answers always carry version 0, for
+    /// a client must read them before it knows what the broker speaks (KIP-511).
+    #[must_use]
+    pub const fn response_header_version(self, version: i16) -> i16 {
+        if matches!(self, Self::ApiVersions) || !self.is_flexible(version) { 0 } else { 1 }
+    }
+
+    /// Kafka's name of the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Produce => "Produce",
+            Self::Fetch => "Fetch",
+            Self::ListOffsets => "ListOffsets",
+            Self::Metadata => "Metadata",
+            Self::OffsetCommit => "OffsetCommit",
+            Self::OffsetFetch => "OffsetFetch",
+            Self::FindCoordinator => "FindCoordinator",
+            Self::ApiVersions => "ApiVersions",
+            Self::CreateTopics => "CreateTopics",
+            Self::DeleteTopics => "DeleteTopics",
+            Self::InitProducerId => "InitProducerId",
+            Self::AddPartitionsToTxn => "AddPartitionsToTxn",
+            Self::EndTxn => "EndTxn",
+            Self::DescribeConfigs => "DescribeConfigs",
+            Self::DescribeTransactions => "DescribeTransactions",
+            Self::ListTransactions => "ListTransactions",
+        }
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ApiKey;
+
+    #[test]
+    fn keys_headers_and_versions_agree_with_kafka_protocol() {
+        for api in ApiKey::ALL {
+            let theirs = kafka_protocol::messages::ApiKey::try_from(api.code()).expect("known key");
+            assert_eq!(format!("{theirs:?}"), api.name());
+            assert_eq!(ApiKey::from_code(api.code()), Some(api));
+            let valid = theirs.valid_versions();
+            for version in api.codec_versions() {
+                assert!(version >= valid.min && version <= valid.max, "{api} {version}");
+                assert_eq!(
+                    api.request_header_version(version),
+                    theirs.request_header_version(version)
+                );
+                assert_eq!(
+                    api.response_header_version(version),
+                    theirs.response_header_version(version)
+                );
+            }
+            let (client, codec) = (api.client_versions(), api.codec_versions());
+            assert!(client.start() >= codec.start() && client.end() <= codec.end(), "{api}");
+        }
+        assert_eq!(ApiKey::from_code(11), None);
+    }
+
+    /// Case B019: a broker that offers topic-id versions of Produce but no Metadata version that tells ids.
+    #[test]
+    fn no_client_version_of_produce_fetch_or_offset_fetch_carries_topic_ids() {
+        assert!(*ApiKey::Produce.client_versions().end() < 13);
+        assert!(*ApiKey::Fetch.client_versions().end() < 13);
+        assert!(*ApiKey::OffsetFetch.client_versions().end() < 10);
+        assert!(*ApiKey::OffsetCommit.client_versions().end() < 10);
+    }
+}

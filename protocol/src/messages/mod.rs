@@ -1,0 +1,58 @@
+//! Requests and responses.
+//!
+//! Produce, Fetch and ApiVersions are our own structs: the first two are the hot path and carry record bytes without
+//! copying them, the third is read before a peer has proved who it is. Everything else uses the structs of the crate
+//! `kafka_protocol`, re-exported as [`kp`], and passes the structural guard ([`crate::guard`]) before its decoder,
+//! because that decoder allocates what a length field claims.
+
+mod api_key;
+mod api_versions;
+mod fetch;
+mod produce;
+mod request;
+mod response;
+
+pub use api_key::ApiKey;
+pub use api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature,
+};
+pub use fetch::{
+    AbortedTransaction, EpochEndOffset, FetchPartition, FetchPartitionResponse, FetchRequest,
+    FetchResponse, FetchTopic, FetchTopicResponse, ForgottenTopic,
+};
+pub use kafka_protocol::messages as kp;
+pub use kafka_protocol::protocol::StrBytes;
+pub use produce::{
+    ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic,
+    ProduceTopicResponse, RecordError,
+};
+pub use request::Request;
+pub use response::Response;
+
+/// A partition's leader, as a hint inside a Produce or Fetch response (KIP-951).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeaderIdAndEpoch {
+    /// Broker id of the leader; -1 if unknown.
+    pub leader_id: i32,
+    /// Its epoch; -1 if unknown.
+    pub leader_epoch: i32,
+}
+
+impl Default for LeaderIdAndEpoch {
+    fn default() -> Self {
+        Self { leader_id: -1, leader_epoch: -1 }
+    }
+}
+
+/// A broker's address, as a hint inside a Produce response (KIP-951).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeEndpoint {
+    /// Broker id.
+    pub node_id: i32,
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: i32,
+    /// Rack, if set.
+    pub rack: Option<String>,
+}
