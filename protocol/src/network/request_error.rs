@@ -1,0 +1,115 @@
+//! Why a request has no answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{AddressFailure, Destination, DisconnectReason};
+use crate::ErrorCode;
+use crate::messages::ApiKey;
+use crate::wire::{EncodeError, WireError};
+
+/// Why a request has no answer. `sent` says whether the broker may have acted on it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The connection was lost, or could not be made.
+    #[error("no answer from {destination}: {reason}")]
+    Disconnected {
+        /// Whom the request was for.
+        destination: Destination,
+        /// Why.
+        reason: DisconnectReason,
+        /// True if bytes of the request may have reached the broker: its outcome is unknown.
+        sent: bool,
+    },
+    /// The request's time was up.
+    #[error("no answer from {destination} within {after:?}")]
+    TimedOut {
+        /// Whom the request was for.
+        destination: Destination,
+        /// The time it had.
+        after: Duration,
+        /// True if the request was sent: its outcome is unknown.
+        sent: bool,
+    },
+    /// No broker could be reached at all.
+    #[error("no broker can be reached: {}", list(.failures))]
+    BootstrapFailed {
+        /// Every address tried, with the last reason.
+        failures: Vec<AddressFailure>,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// The broker does not speak a version that we speak, or that the request needs.
+    #[error(
+        "the broker supports versions {theirs_min} to {theirs_max} of {api}, this request needs {ours_min} to {ours_max}"
+    )]
+    UnsupportedByBroker {
+        /// The API.
+        api: ApiKey,
+        /// Lowest version that the request can be sent in.
+        ours_min: i16,
+        /// Highest version that the request can be sent in.
+        ours_max: i16,
+        /// Lowest version of the broker; 0 with `theirs_max` -1 if it does not have the API.
+        theirs_min: i16,
+        /// Highest version of the broker; -1 if it does not have the API.
+        theirs_max: i16,
+    },
+    /// The coordinator can not be found, and asking again would not help.
+    #[error("{destination} can not be found: {code}{}", message.as_ref().map(|m| format!(": {m}")).unwrap_or_default())]
+    CoordinatorRefused {
+        /// Whose coordinator.
+        destination: Destination,
+        /// The broker's answer.
+        code: ErrorCode,
+        /// The broker's explanation, if it gave one.
+        message: Option<Arc<str>>,
+    },
+    /// The metadata do not know this broker (any more).
+    #[error("{destination} is not part of the cluster")]
+    UnknownNode {
+        /// Whom the request was for.
+        destination: Destination,
+    },
+    /// The request can not be written in the negotiated version.
+    #[error("the request can not be written")]
+    Encode(#[from] EncodeError),
+    /// The answer can not be read. The broker has acted on the request.
+    #[error("the answer can not be read")]
+    Decode(#[from] WireError),
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+}
+
+impl RequestError {
+    /// True if the broker may have acted on the request.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        match self {
+            Self::Disconnected { sent, .. } | Self::TimedOut { sent, .. } => *sent,
+            Self::Decode(_) | Self::Closed => true,
+            Self::BootstrapFailed { .. }
+            | Self::UnsupportedByBroker { .. }
+            | Self::CoordinatorRefused { .. }
+            | Self::UnknownNode { .. }
+            | Self::Encode(_) => false,
+        }
+    }
+
+    /// True if the same request may succeed later: nothing about it was refused.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        matches!(
+            self,
+            Self::Disconnected { .. } | Self::TimedOut { .. } | Self::UnknownNode { .. }
+        )
+    }
+}
+
+fn list(failures: &[AddressFailure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
