@@ -67,9 +67,16 @@ mod tests {
             ExponentialBackoff::new(Duration::from_millis(50), Duration::from_millis(1000));
         let mut jitter = Jitter::new(7);
         assert_eq!(backoff.delay(0, &mut jitter), Duration::ZERO);
-        for (failures, base) in
-            [(1, 50), (2, 100), (3, 200), (4, 400), (5, 800), (6, 1000), (40, 1000), (u32::MAX, 1000)]
-        {
+        for (failures, base) in [
+            (1, 50),
+            (2, 100),
+            (3, 200),
+            (4, 400),
+            (5, 800),
+            (6, 1000),
+            (40, 1000),
+            (u32::MAX, 1000),
+        ] {
             let delay = backoff.delay(failures, &mut jitter);
             assert!(delay >= Duration::from_millis(base) * 8 / 10, "{failures}: {delay:?}");
             assert!(delay <= Duration::from_millis(base) * 12 / 10, "{failures}: {delay:?}");

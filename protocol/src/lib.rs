@@ -1,9 +1,11 @@
 //! Kafka's wire protocol and every client state machine, without sockets or a clock.
 
+pub mod backoff;
 pub mod error_code;
 pub mod frame;
 pub mod ids;
 pub mod messages;
+pub mod network;
 pub mod time;
 pub mod wire;
 

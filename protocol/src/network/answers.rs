@@ -89,7 +89,8 @@ impl NetworkClient {
     ) {
         if response.error_code == ErrorCode::UNSUPPORTED_VERSION && asked > 0 {
             // KIP-511: the broker names the version to ask in; older ones do not.
-            let offered = response.api_keys.iter().find(|v| v.api_key == ApiKey::ApiVersions.code());
+            let offered =
+                response.api_keys.iter().find(|v| v.api_key == ApiKey::ApiVersions.code());
             let version = offered.map_or(0, |v| v.max_version.clamp(0, asked - 1));
             self.ask_api_versions(now, key, version);
             return;
@@ -257,7 +258,9 @@ impl NetworkClient {
                 }
             }
             LinkState::Ready(ready) => in_flight = ready.in_flight,
-            LinkState::Idle { .. } | LinkState::Connecting { .. } | LinkState::Handshaking { .. } => {}
+            LinkState::Idle { .. }
+            | LinkState::Connecting { .. }
+            | LinkState::Handshaking { .. } => {}
         }
         if !local {
             link.failures = link.failures.saturating_add(1);
@@ -391,9 +394,9 @@ fn decode_api_versions(
         return Err(format!("answer {} to request {expected}", header.correlation_id));
     }
     // A broker that does not know the version answers in version 0, whatever was asked; its first two bytes say so.
-    let refused = body.first_chunk::<2>().is_some_and(|code| {
-        ErrorCode(i16::from_be_bytes(*code)) == ErrorCode::UNSUPPORTED_VERSION
-    });
+    let refused = body
+        .first_chunk::<2>()
+        .is_some_and(|code| ErrorCode(i16::from_be_bytes(*code)) == ErrorCode::UNSUPPORTED_VERSION);
     match Response::decode(ApiKey::ApiVersions, if refused { 0 } else { version }, body) {
         Ok(Response::ApiVersions(response)) => Ok(response),
         Ok(_) => Err("not an ApiVersions answer".to_owned()),
@@ -407,12 +410,11 @@ fn names_other_coordinator(response: &Response) -> bool {
     match response {
         Response::InitProducerId(r) => moved(r.error_code),
         Response::EndTxn(r) => moved(r.error_code),
-        Response::AddPartitionsToTxn(r) => {
-            r.results_by_topic_v3_and_below
-                .iter()
-                .flat_map(|topic| &topic.results_by_partition)
-                .any(|partition| moved(partition.partition_error_code))
-        }
+        Response::AddPartitionsToTxn(r) => r
+            .results_by_topic_v3_and_below
+            .iter()
+            .flat_map(|topic| &topic.results_by_partition)
+            .any(|partition| moved(partition.partition_error_code)),
         Response::OffsetCommit(r) => {
             r.topics.iter().flat_map(|topic| &topic.partitions).any(|p| moved(p.error_code))
         }

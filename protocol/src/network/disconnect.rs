@@ -26,7 +26,9 @@ pub enum DisconnectReason {
         after: Duration,
     },
     /// The peer took the connection and then said nothing.
-    #[error("the connection was accepted, but nothing answered within {after:?}: not a Kafka listener, or an overloaded broker")]
+    #[error(
+        "the connection was accepted, but nothing answered within {after:?}: not a Kafka listener, or an overloaded broker"
+    )]
     Silent {
         /// How long it was waited for.
         after: Duration,
@@ -43,7 +45,9 @@ pub enum DisconnectReason {
     #[error("the peer closed the connection")]
     Closed,
     /// The peer closed the connection before it had said what it speaks: what TLS and SASL listeners do with plain clients.
-    #[error("the peer closed the connection on the first request: it may be a TLS or SASL listener (security.protocol), or not Kafka")]
+    #[error(
+        "the peer closed the connection on the first request: it may be a TLS or SASL listener (security.protocol), or not Kafka"
+    )]
     ClosedInHandshake,
     /// The peer speaks HTTP.
     #[error("the peer speaks HTTP, not Kafka: wrong port")]

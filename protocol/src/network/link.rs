@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kafka_protocol::messages::FindCoordinatorRequest;
-use kafka_protocol::protocol::StrBytes;
-
 use super::broker_versions::BrokerVersions;
 use super::coordinators::CoordinatorKey;
 use super::{ConnectionClass, ConnectionId, Destination, RequestToken};
-use crate::messages::{ApiKey, Request};
+use crate::messages::kp::FindCoordinatorRequest;
+use crate::messages::{ApiKey, Request, StrBytes};
 use crate::{NodeId, Timestamp};
 
 /// Which broker, which class, and which of several connections of that class.

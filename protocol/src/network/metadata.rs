@@ -185,7 +185,8 @@ impl Metadata {
             let controller = NodeId(response.controller_id.0);
             self.controller = self.brokers.contains_key(&controller).then_some(controller);
         }
-        for topic in response.topics.iter().filter(|t| t.name.as_ref().is_some_and(|n| tracked(n))) {
+        for topic in response.topics.iter().filter(|t| t.name.as_ref().is_some_and(|n| tracked(n)))
+        {
             self.update_topic(topic, version, &mut news);
         }
         news

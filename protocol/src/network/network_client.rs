@@ -124,7 +124,7 @@ impl NetworkClient {
     /// Sends a request over the class's connection number `lane`. Each consumer has its own, because a broker that
     /// holds one consumer's fetch would make the others on the connection wait.
     pub fn send_on_lane(&mut self, now: Timestamp, request: OutgoingRequest, lane: u32) {
-        let timeout = request.timeout.unwrap_or(self.config.request_timeout);
+        let timeout = request.timeout;
         self.waiting.push(Pending {
             purpose: Purpose::Caller { token: request.token, request: request.request },
             destination: request.destination,

@@ -103,10 +103,7 @@ impl RequestError {
     /// True if the same request may succeed later: nothing about it was refused.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
-        matches!(
-            self,
-            Self::Disconnected { .. } | Self::TimedOut { .. } | Self::UnknownNode { .. }
-        )
+        matches!(self, Self::Disconnected { .. } | Self::TimedOut { .. } | Self::UnknownNode { .. })
     }
 }
 

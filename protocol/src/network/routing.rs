@@ -135,7 +135,8 @@ impl NetworkClient {
     /// Starts a connection to some broker, unless a young attempt is under way.
     fn connect_any(&mut self, now: Timestamp, class: ConnectionClass, lane: u32) {
         let young = self.links.iter().any(|(key, link)| {
-            (key.class, key.lane) == (class, lane) && attempt_deadline(link).is_some_and(|at| at > now)
+            (key.class, key.lane) == (class, lane)
+                && attempt_deadline(link).is_some_and(|at| at > now)
         });
         if young {
             return;
@@ -145,7 +146,8 @@ impl NetworkClient {
             candidates.extend(bootstrap_nodes(self.config.bootstrap_servers.len()));
         }
         let start = self.jitter.below(candidates.len());
-        candidates.rotate_left(start.min(candidates.len()));
+        // `below` answers less than its bound, and 0 for none.
+        candidates.rotate_left(start);
         let best = candidates
             .into_iter()
             .map(|node| LinkKey { node, class, lane })
@@ -221,7 +223,8 @@ impl NetworkClient {
             ready.next_correlation_id = correlation_id.checked_add(1).unwrap_or(0);
             match request.encode(version, correlation_id, &self.config.client_id) {
                 Ok(frame) => {
-                    let timeout = answer_timeout(&request, self.config.request_timeout);
+                    let limit = answer_timeout(&request, self.config.request_timeout);
+                    let timeout = pending.timeout.min(limit);
                     ready.last_used = now;
                     ready.in_flight.push_back(InFlight {
                         correlation_id,

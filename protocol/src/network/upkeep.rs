@@ -99,8 +99,7 @@ impl NetworkClient {
 
     fn unsent_error(&self, now: Timestamp, pending: &Pending) -> RequestError {
         let failures = self.address_failures(now);
-        let connected =
-            self.links.values().any(|link| matches!(link.state, LinkState::Ready(_)));
+        let connected = self.links.values().any(|link| matches!(link.state, LinkState::Ready(_)));
         if !connected && !failures.is_empty() {
             return RequestError::BootstrapFailed { failures, after: pending.timeout };
         }
