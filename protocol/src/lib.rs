@@ -6,6 +6,7 @@ pub mod frame;
 pub mod ids;
 pub mod messages;
 pub mod network;
+pub mod records;
 pub mod time;
 pub mod wire;
 
