@@ -10,6 +10,8 @@ use crate::error_code::ErrorCode;
 use crate::ids::IsolationLevel;
 use crate::messages::LeaderIdAndEpoch;
 
+pub use crate::records::AbortedTransaction;
+
 /// Fetch request of a consumer, versions 4 to 12.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
@@ -159,15 +161,6 @@ impl Default for FetchPartitionResponse {
             records: Bytes::new(),
         }
     }
-}
-
-/// A transaction that was aborted (KIP-98).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AbortedTransaction {
-    /// Producer of the transaction.
-    pub producer_id: i64,
-    /// First offset the transaction wrote.
-    pub first_offset: i64,
 }
 
 /// The end of a leader epoch in a log (KIP-320, KIP-595).

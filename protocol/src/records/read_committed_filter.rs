@@ -6,7 +6,7 @@ use super::batch_header::BatchHeader;
 use super::control_record::ControlRecordType;
 
 /// One entry of a Fetch response's `aborted_transactions`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AbortedTransaction {
     /// The producer whose transaction was aborted.
     pub producer_id: i64,
