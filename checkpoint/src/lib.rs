@@ -1,1 +1,60 @@
 //! Ledger checkpoints: delta files, META, the state store and the pure recovery decision.
+//!
+//! A checkpoint is made by a record on the job's ledger topic, committed in one Kafka transaction with
+//! the outputs. This crate holds everything of that protocol that is not Kafka: what is written to disk
+//! and in which order, and what a process does with it when it starts again. It blocks on the disk, has
+//! no clock, no network, and does not know Kafka's types.
+//!
+//! What survives a crash of the machine:
+//!
+//! | written | durable when | holds |
+//! | --- | --- | --- |
+//! | [`DeltaHeader`] and [`FrozenDelta`] | [`StateDirectory::write_delta`] returns | the changes of checkpoint n; that n-1 is confirmed |
+//! | [`LedgerRecord`] | the transaction commits | that n is confirmed |
+//! | [`Meta`] | [`StateDirectory::write_meta`] returns | a confirmed checkpoint |
+//! | [`StateStore`] | [`StateStore::persist_floor`] returns | all state up to the floor |
+//!
+//! A start goes: [`StateDirectory::open`] (R0), [`look_before_fence`] (R1), fence (R2), read the ledger
+//! (R3), [`decide`] (R4), [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
+//! record (R6). While running: [`StateDirectory::write_delta`], then the commit, then
+//! [`LayeredState::confirm`], and in the background [`LayeredState::apply_confirmed`],
+//! [`LayeredState::persist`], [`StateDirectory::write_meta`], [`StateDirectory::delete_applied`].
+
+mod codec;
+mod decide;
+mod delta;
+mod directory;
+mod disk;
+mod error;
+mod ids;
+mod layered_state;
+mod ledger_record;
+mod meta;
+mod positions;
+mod store;
+
+pub use codec::{FormatError, STRING_BYTES_MAX};
+pub use decide::{
+    Decision, Facts, FencedReason, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
+    OwnershipPhase, RecoveryPoint, ReplayPlan, StopReason, StoreFacts, decide, look_before_fence,
+    replay_plan,
+};
+pub use delta::{
+    DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, FrozenDelta, KEY_GROUPS_MAX,
+    StateDelta, StateId, key_group,
+};
+pub use directory::{LocalState, QuarantinedFile, ReplayReport, StateDirectory, replay};
+pub use disk::{
+    CrashMode, Disk, DiskFault, DiskFile, DiskLock, DiskOperation, LockOutcome, OpenedFile,
+    RealDisk, SimulatedDisk,
+};
+pub use error::{StateError, StoreError};
+pub use ids::{
+    CheckpointId, CheckpointRef, Fingerprint, FingerprintPart, InvalidJobName, JobName, LineageId,
+    Nonce, OwnerId, RandomError, TopicId,
+};
+pub use layered_state::{AppliedStep, LayeredScan, LayeredState};
+pub use ledger_record::LedgerRecord;
+pub use meta::Meta;
+pub use positions::{JobStatus, Positions, SourcePosition, Watermarks};
+pub use store::{FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan};

@@ -1,0 +1,265 @@
+//! The decision of recovery: what the directory says, what the ledger says, and what follows (R1, R4, R5).
+//!
+//! Everything here is pure. `look_before_fence` may only stop; only [`decide`], called after fencing
+//! (R2) and a read of the ledger up to its high watermark (R3), may go on.
+
+mod facts;
+mod replay_plan;
+mod stop_reason;
+
+pub use facts::{Facts, LedgerFact, LedgerPlace, MAX_FAILED_TAKEOVERS, OwnershipPhase};
+pub use replay_plan::{ReplayPlan, StoreFacts, replay_plan};
+pub use stop_reason::StopReason;
+
+use crate::delta::{DeltaDigest, DeltaSummary};
+use crate::directory::LocalState;
+use crate::ids::{CheckpointId, CheckpointRef};
+use crate::positions::{JobStatus, Positions, Watermarks};
+
+/// What a process does after R3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing exists anywhere. Resolve the start positions, write META for checkpoint 0 with a new
+    /// nonce, fence (R2), then commit [`LedgerRecord::zero`](crate::LedgerRecord::zero).
+    FirstStart,
+    /// META exists, the ledger is empty: commit record 0 made from META, then run from it.
+    CommitRecordZero(RecoveryPoint),
+    /// The ledger committed a checkpoint whose confirmation the directory does not show yet.
+    Confirm(RecoveryPoint),
+    /// The ledger stands where the directory stands.
+    Resume(RecoveryPoint),
+    /// Another process took the job over: exit, leave it alone, and do not start again by itself.
+    Fenced(FencedReason),
+    /// Going on could lose or repeat output: stop and say why.
+    Stop(StopReason),
+}
+
+/// Where a job goes on: quarantine first, then the replay plan (R5), then the owner record (R6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryPoint {
+    /// The confirmed checkpoint.
+    pub at: CheckpointRef,
+    /// Source positions to seek to.
+    pub positions: Positions,
+    /// Watermarks of operators to restore.
+    pub watermarks: Watermarks,
+    /// A finished job has nothing left to do.
+    pub status: JobStatus,
+    /// Offset of the ledger record that says so; `None` only for record 0 not yet committed.
+    pub ledger_offset: Option<i64>,
+    /// Digest of its delta file, `None` for checkpoint 0.
+    pub delta_digest: Option<DeltaDigest>,
+    /// Delta files of later, dead attempts, to be quarantined before anything else.
+    pub quarantine: Vec<CheckpointRef>,
+}
+
+/// Why a process is fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FencedReason {
+    /// A ledger record of another owner stands behind the last one this process read or wrote.
+    #[error(
+        "FENCED: another process took this job over; it goes on there. Start this one again only \
+         after stopping the other"
+    )]
+    NewerOwner,
+    /// A starter lost against a living owner too often.
+    #[error(
+        "FENCED: the job is running elsewhere, {failed} tries to take it over failed. Stop the \
+         other process first"
+    )]
+    TakeoverFailed {
+        /// Tries that failed.
+        failed: u32,
+    },
+}
+
+/// What R1 says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing speaks against fencing. It is not a decision to go on.
+    Continue,
+    /// See [`Decision::Fenced`].
+    Fenced(FencedReason),
+    /// See [`Decision::Stop`]; nobody was fenced.
+    Stop(StopReason),
+}
+
+/// R1, and the look of C5 and X: reads the ledger only up to the last stable offset, before every
+/// InitProducerId. A ledger behind the directory says nothing here, since EndTxn is answered before
+/// its markers are written.
+#[must_use]
+pub fn look_before_fence(facts: &Facts<'_>) -> Look {
+    if let Some(fenced) = fenced(facts) {
+        return Look::Fenced(fenced);
+    }
+    if let Some(stop) = guard(facts) {
+        return Look::Stop(stop);
+    }
+    // Who owns or may own has written the ledger itself: what it finds there is for R4.
+    let (OwnershipPhase::Starter, Some(ledger)) = (facts.phase, facts.ledger) else {
+        return Look::Continue;
+    };
+    let Some(confirmed) = facts.local.confirmed().filter(|_| facts.local.meta.is_some()) else {
+        return Look::Stop(StopReason::no_local_state(facts, ledger));
+    };
+    if ledger.record.checkpoint < confirmed.checkpoint {
+        return Look::Continue;
+    }
+    match compare(facts, ledger, confirmed) {
+        Ok(_) => Look::Continue,
+        Err(stop) => Look::Stop(stop),
+    }
+}
+
+/// R4. `facts.ledger` must be the last committed record below the high watermark that was taken after
+/// R2 succeeded.
+#[must_use]
+pub fn decide(facts: &Facts<'_>) -> Decision {
+    if let Some(fenced) = fenced(facts) {
+        return Decision::Fenced(fenced);
+    }
+    if let Some(stop) = guard(facts) {
+        return Decision::Stop(stop);
+    }
+    let local = facts.local;
+    let (Some(meta), Some(confirmed)) = (&local.meta, local.confirmed()) else {
+        return match facts.ledger {
+            None if local.deltas.is_empty() => Decision::FirstStart,
+            None => Decision::Stop(StopReason::MetaMissing { directory: local.path.clone() }),
+            Some(ledger) => Decision::Stop(StopReason::no_local_state(facts, ledger)),
+        };
+    };
+    let Some(ledger) = facts.ledger else {
+        let known = local.ledger_was_seen();
+        if confirmed.checkpoint > CheckpointId::ZERO || known {
+            return Decision::Stop(StopReason::ledger_lost(facts, confirmed));
+        }
+        return Decision::CommitRecordZero(RecoveryPoint {
+            at: confirmed,
+            positions: meta.positions.clone(),
+            watermarks: meta.watermarks.clone(),
+            status: meta.status,
+            ledger_offset: None,
+            delta_digest: None,
+            quarantine: local.after(confirmed.checkpoint),
+        });
+    };
+    match compare(facts, ledger, confirmed) {
+        Ok(Standing::Equal) => Decision::Resume(resume_point(local, ledger)),
+        Ok(Standing::OneAhead(delta)) => Decision::Confirm(RecoveryPoint {
+            at: delta.header.at,
+            positions: delta.header.positions.clone(),
+            watermarks: delta.header.watermarks.clone(),
+            status: delta.header.status,
+            ledger_offset: Some(ledger.offset),
+            delta_digest: Some(delta.digest),
+            quarantine: others_after(local, confirmed.checkpoint, delta.header.at),
+        }),
+        Err(stop) => Decision::Stop(stop),
+    }
+}
+
+/// How a ledger that may be gone on from stands to the directory.
+enum Standing<'a> {
+    Equal,
+    OneAhead(&'a DeltaSummary),
+}
+
+/// The table of R4 for a directory with META and a ledger with a record.
+fn compare<'a>(
+    facts: &Facts<'a>,
+    ledger: &LedgerFact,
+    confirmed: CheckpointRef,
+) -> Result<Standing<'a>, StopReason> {
+    let record = &ledger.record;
+    let local = facts.local;
+    if record.checkpoint < confirmed.checkpoint {
+        return Err(StopReason::ledger_behind(facts, ledger, confirmed));
+    }
+    if record.checkpoint == confirmed.checkpoint {
+        if record.nonce != confirmed.nonce {
+            return Err(StopReason::lineage_split(facts, ledger, confirmed));
+        }
+        return Ok(Standing::Equal);
+    }
+    let Some(delta) = local.delta(record.at()) else {
+        return Err(StopReason::stale(facts, ledger, confirmed));
+    };
+    if record.checkpoint != confirmed.checkpoint.next() {
+        return Err(StopReason::stale(facts, ledger, confirmed));
+    }
+    if delta.header.parent != confirmed || record.parent != Some(confirmed) {
+        return Err(StopReason::lineage_split(facts, ledger, confirmed));
+    }
+    if record.delta_digest != Some(delta.digest) {
+        return Err(StopReason::digest_mismatch(facts, ledger, delta));
+    }
+    Ok(Standing::OneAhead(delta))
+}
+
+/// The owner rule, which comes before everything else.
+fn fenced(facts: &Facts<'_>) -> Option<FencedReason> {
+    let starter = facts.phase == OwnershipPhase::Starter;
+    if facts.newer_owner && !starter {
+        return Some(FencedReason::NewerOwner);
+    }
+    let failed = facts.failed_takeovers;
+    (starter && failed >= MAX_FAILED_TAKEOVERS).then_some(FencedReason::TakeoverFailed { failed })
+}
+
+/// Checks that hold whatever the numbers say: another job's or program's record, a topic that was
+/// created anew, a directory that contradicts itself.
+fn guard(facts: &Facts<'_>) -> Option<StopReason> {
+    if let Some(stop) = facts.local.contradiction() {
+        return Some(stop);
+    }
+    let kept = facts.local.meta.as_ref().map(|meta| meta.ledger_topic_id);
+    if let Some(stop) = kept.and_then(|kept| StopReason::topic_recreated(facts, kept)) {
+        return Some(stop);
+    }
+    let ledger = facts.ledger?;
+    if ledger.record.job != *facts.job {
+        return Some(StopReason::foreign_record(facts, ledger));
+    }
+    if ledger.record.fingerprint != facts.fingerprint {
+        return Some(StopReason::other_fingerprint(facts, ledger));
+    }
+    None
+}
+
+/// The directory's own copy of the positions if it still has one, else the ledger's: the record is the
+/// same checkpoint of the same attempt.
+fn resume_point(local: &LocalState, ledger: &LedgerFact) -> RecoveryPoint {
+    let record = &ledger.record;
+    let (positions, watermarks, status) = match (&local.meta, local.delta(record.at())) {
+        (Some(meta), _) if meta.at() == record.at() => {
+            (&meta.positions, &meta.watermarks, meta.status)
+        }
+        (_, Some(delta)) => {
+            (&delta.header.positions, &delta.header.watermarks, delta.header.status)
+        }
+        (_, None) => (&record.positions, &record.watermarks, record.status),
+    };
+    RecoveryPoint {
+        at: record.at(),
+        positions: positions.clone(),
+        watermarks: watermarks.clone(),
+        status,
+        ledger_offset: Some(ledger.offset),
+        delta_digest: record.delta_digest,
+        quarantine: local.after(record.checkpoint),
+    }
+}
+
+/// Deltas above `confirmed` that are not the one just confirmed.
+fn others_after(
+    local: &LocalState,
+    confirmed: CheckpointId,
+    keep: CheckpointRef,
+) -> Vec<CheckpointRef> {
+    local.after(confirmed).into_iter().filter(|at| *at != keep).collect()
+}
+
+#[cfg(test)]
+mod tests;

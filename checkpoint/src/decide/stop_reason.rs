@@ -1,0 +1,321 @@
+//! Why a job must not go on: cause, place and next step of each case.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::facts::{Facts, LedgerFact, LedgerPlace};
+use crate::delta::{DeltaDigest, DeltaSummary, StateId};
+use crate::ids::{CheckpointId, CheckpointRef, Fingerprint, JobName, TopicId};
+
+/// Going on could lose or repeat output, or continue a foreign state.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The directory knows of a committed checkpoint, the ledger holds nothing.
+    #[error(
+        "the ledger is lost: {} stands at checkpoint {confirmed}, but {ledger} holds no record of \
+         this job. The topic was deleted, emptied, or the cluster was restored. Restore the topic; \
+         or keep this state and accept that outputs may be missing or repeated with --adopt-local",
+        directory.display()
+    )]
+    LedgerLost {
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint it knows to be committed.
+        confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+    },
+    /// The ledger went on where this directory cannot follow.
+    #[error(
+        "the local state is stale: {ledger} stands at checkpoint {committed} (offset {offset}), {} \
+         only at {confirmed} and without that checkpoint's delta file. The job ran elsewhere or the \
+         directory is an old copy. Start it on the directory it ran with last; or go back and accept \
+         repeated output with --accept-rewind", directory.display()
+    )]
+    StaleLocalState {
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint it reaches.
+        confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// The job has a ledger, the directory has no META.
+    #[error(
+        "no local state: {ledger} stands at checkpoint {committed} (offset {offset}), but {} holds \
+         no state of job {job}. Start it on the directory it ran with; or, to begin anew, use \
+         another job name", directory.display()
+    )]
+    NoLocalState {
+        /// The state directory.
+        directory: PathBuf,
+        /// The job.
+        job: JobName,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// There are delta files but no META.
+    #[error(
+        "META is missing in {}, although there are delta files: the directory is an incomplete copy \
+         or was damaged. Restore META", directory.display()
+    )]
+    MetaMissing {
+        /// The state directory.
+        directory: PathBuf,
+    },
+    /// The ledger lost a committed record.
+    #[error(
+        "the ledger is behind: {ledger} ends at checkpoint {committed} (offset {offset}), {} knows \
+         that {confirmed} was committed. Brokers lost acknowledged data (unclean election, restored \
+         cluster), and probably output with it. Check the output topics; keep this state with \
+         --adopt-local", directory.display()
+    )]
+    LedgerBehind {
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint it knows to be committed.
+        confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// Two histories of one job.
+    #[error(
+        "two histories: {ledger} holds checkpoint {committed} (offset {offset}), the state in {} \
+         comes from {confirmed}, another attempt. The job ran on two directories. Start it on the \
+         directory whose output was committed", directory.display()
+    )]
+    LineageSplit {
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint it stands at.
+        confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// The directory's files contradict each other.
+    #[error(
+        "{} contradicts itself: it calls both {one} and {other} confirmed. It was merged from two \
+         copies. Restore one of them", directory.display()
+    )]
+    ContradictingFiles {
+        /// The state directory.
+        directory: PathBuf,
+        /// One claim.
+        one: CheckpointRef,
+        /// The other.
+        other: CheckpointRef,
+    },
+    /// The delta file is not the one that was committed.
+    #[error(
+        "the delta file of checkpoint {at} in {} has digest {found}, the record at offset {offset} \
+         of {ledger} names {committed:?}. Restore the file that was committed", directory.display()
+    )]
+    DigestMismatch {
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint.
+        at: CheckpointRef,
+        /// Digest of the file.
+        found: DeltaDigest,
+        /// Digest in the record.
+        committed: Option<DeltaDigest>,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Offset of the record.
+        offset: i64,
+    },
+    /// The ledger topic was deleted and created again.
+    #[error(
+        "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}. \
+         Restore the topic; or keep this state with --adopt-local", directory.display()
+    )]
+    LedgerTopicRecreated {
+        /// The state directory.
+        directory: PathBuf,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Id kept in META.
+        kept: TopicId,
+        /// Id the brokers give.
+        found: TopicId,
+    },
+    /// The ledger's record is another job's.
+    #[error(
+        "{ledger} holds a record of job {found} at offset {offset}, not of {expected}. Give each job \
+         a ledger topic of its own"
+    )]
+    ForeignRecord {
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Offset of the record.
+        offset: i64,
+        /// The job it names.
+        found: JobName,
+        /// This job.
+        expected: JobName,
+    },
+    /// The ledger was written by a job with other operators or schemas.
+    #[error(
+        "{ledger} was written with fingerprint {found} (offset {offset}), the job now has \
+         {expected}: its operators, state names or schemas changed. Run the old version, or start \
+         the new one under another job name"
+    )]
+    OtherFingerprint {
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Offset of the record.
+        offset: i64,
+        /// Fingerprint in the record.
+        found: Fingerprint,
+        /// Fingerprint of the job.
+        expected: Fingerprint,
+    },
+    /// A delta between the store and the confirmed checkpoint is missing.
+    #[error(
+        "delta file of checkpoint {missing} is missing or damaged in {}: the store stands at \
+         {store}, the job at {target}. Restore the file (see *.quarantined there)",
+        directory.display()
+    )]
+    MissingDelta {
+        /// The state directory.
+        directory: PathBuf,
+        /// The delta needed.
+        missing: CheckpointRef,
+        /// Checkpoint number the store holds completely.
+        store: CheckpointId,
+        /// Checkpoint to be reached.
+        target: CheckpointRef,
+    },
+    /// The store holds a checkpoint that is not in the history of the confirmed one.
+    #[error(
+        "the store in {} holds checkpoint {store} of state {state:?}, which is not in the history \
+         of {target}. The store and META come from different copies. Restore both from one copy",
+        directory.display()
+    )]
+    ForeignStore {
+        /// The state directory.
+        directory: PathBuf,
+        /// The state, `None` for the store as a whole.
+        state: Option<StateId>,
+        /// What the store says.
+        store: CheckpointRef,
+        /// Checkpoint to be reached.
+        target: CheckpointRef,
+    },
+}
+
+impl StopReason {
+    pub(super) fn ledger_lost(facts: &Facts<'_>, confirmed: CheckpointRef) -> Self {
+        Self::LedgerLost {
+            directory: facts.local.path.clone(),
+            confirmed,
+            ledger: facts.ledger_place.clone(),
+        }
+    }
+
+    pub(super) fn stale(facts: &Facts<'_>, l: &LedgerFact, confirmed: CheckpointRef) -> Self {
+        Self::StaleLocalState {
+            directory: facts.local.path.clone(),
+            confirmed,
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn no_local_state(facts: &Facts<'_>, l: &LedgerFact) -> Self {
+        Self::NoLocalState {
+            directory: facts.local.path.clone(),
+            job: facts.job.clone(),
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn ledger_behind(
+        facts: &Facts<'_>,
+        l: &LedgerFact,
+        confirmed: CheckpointRef,
+    ) -> Self {
+        Self::LedgerBehind {
+            directory: facts.local.path.clone(),
+            confirmed,
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn lineage_split(
+        facts: &Facts<'_>,
+        l: &LedgerFact,
+        confirmed: CheckpointRef,
+    ) -> Self {
+        Self::LineageSplit {
+            directory: facts.local.path.clone(),
+            confirmed,
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn digest_mismatch(facts: &Facts<'_>, l: &LedgerFact, delta: &DeltaSummary) -> Self {
+        Self::DigestMismatch {
+            directory: facts.local.path.clone(),
+            at: delta.header.at,
+            found: delta.digest,
+            committed: l.record.delta_digest,
+            ledger: facts.ledger_place.clone(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn topic_recreated(facts: &Facts<'_>, kept: TopicId) -> Option<Self> {
+        let found = facts.ledger_topic_id;
+        let known = kept != TopicId::UNKNOWN && found != TopicId::UNKNOWN;
+        (known && kept != found).then(|| Self::LedgerTopicRecreated {
+            directory: facts.local.path.clone(),
+            ledger: facts.ledger_place.clone(),
+            kept,
+            found,
+        })
+    }
+
+    pub(super) fn foreign_record(facts: &Facts<'_>, l: &LedgerFact) -> Self {
+        Self::ForeignRecord {
+            ledger: facts.ledger_place.clone(),
+            offset: l.offset,
+            found: l.record.job.clone(),
+            expected: facts.job.clone(),
+        }
+    }
+
+    pub(super) fn other_fingerprint(facts: &Facts<'_>, l: &LedgerFact) -> Self {
+        Self::OtherFingerprint {
+            ledger: facts.ledger_place.clone(),
+            offset: l.offset,
+            found: l.record.fingerprint,
+            expected: facts.fingerprint,
+        }
+    }
+}

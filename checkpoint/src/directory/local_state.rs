@@ -1,0 +1,77 @@
+//! What a state directory holds, read and verified.
+
+use std::path::PathBuf;
+
+use crate::decide::StopReason;
+use crate::delta::{DeltaError, DeltaSummary};
+use crate::ids::{CheckpointId, CheckpointRef};
+use crate::meta::Meta;
+
+/// META and all valid delta files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalState {
+    /// The directory.
+    pub path: PathBuf,
+    /// META, `None` before a job's first start.
+    pub meta: Option<Meta>,
+    /// Valid delta files in the order of (number, nonce).
+    pub deltas: Vec<DeltaSummary>,
+    /// Files that were put aside, now or earlier; they are renamed, not deleted.
+    pub quarantined: Vec<QuarantinedFile>,
+}
+
+/// A file that was put aside: damaged, or of a dead attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantinedFile {
+    /// Where it is now.
+    pub path: PathBuf,
+    /// The checkpoint its name says.
+    pub at: CheckpointRef,
+    /// What is wrong with it; `None` for a dead attempt's file and for one put aside before this start.
+    pub reason: Option<DeltaError>,
+}
+
+impl LocalState {
+    /// R0: the last checkpoint that the directory knows to be committed, which is META's or a later
+    /// one that a valid delta names as its parent. `None` without META and deltas.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<CheckpointRef> {
+        let parents = self.deltas.iter().map(|delta| delta.header.parent);
+        self.meta.iter().map(Meta::at).chain(parents).max_by_key(|at| at.checkpoint)
+    }
+
+    /// The valid delta of exactly this checkpoint and attempt.
+    #[must_use]
+    pub fn delta(&self, at: CheckpointRef) -> Option<&DeltaSummary> {
+        self.deltas.iter().find(|delta| delta.header.at == at)
+    }
+
+    /// All deltas above a number.
+    #[must_use]
+    pub fn after(&self, checkpoint: CheckpointId) -> Vec<CheckpointRef> {
+        let all = self.deltas.iter().map(|delta| delta.header.at);
+        all.filter(|at| at.checkpoint > checkpoint).collect()
+    }
+
+    /// Whether anything here proves that the ledger once held a record of this job.
+    pub(crate) fn ledger_was_seen(&self) -> bool {
+        // A delta is only written after record 0 was committed.
+        self.meta.as_ref().is_some_and(|meta| meta.ledger_offset.is_some())
+            || !self.deltas.is_empty()
+    }
+
+    /// Two different attempts at one checkpoint cannot both be confirmed.
+    pub(crate) fn contradiction(&self) -> Option<StopReason> {
+        let mut claims: Vec<CheckpointRef> =
+            self.deltas.iter().map(|delta| delta.header.parent).collect();
+        claims.extend(self.meta.as_ref().map(Meta::at));
+        claims.sort_unstable();
+        claims.windows(2).find_map(|pair| match pair {
+            [one, other] if one.checkpoint == other.checkpoint && one.nonce != other.nonce => {
+                let directory = self.path.clone();
+                Some(StopReason::ContradictingFiles { directory, one: *one, other: *other })
+            }
+            _ => None,
+        })
+    }
+}

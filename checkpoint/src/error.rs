@@ -1,0 +1,175 @@
+//! Errors of the state directory and the store.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::codec::FormatError;
+use crate::decide::StopReason;
+use crate::delta::{DeltaError, StateId};
+use crate::ids::{CheckpointRef, Fingerprint, JobName};
+
+/// The state directory could not be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// Another process holds the directory.
+    #[error(
+        "state directory {} is in use by process {holder}: stop that process, or give this job a \
+         directory of its own", path.display()
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Process id of the holder, or "unknown".
+        holder: String,
+    },
+    /// The directory belongs to another job.
+    #[error(
+        "state directory {} belongs to job {found:?}, not to {expected:?}: use the directory of \
+         {expected:?}, or an empty one to start it anew", path.display()
+    )]
+    OtherJob {
+        /// The directory.
+        path: PathBuf,
+        /// The job in META or a delta file.
+        found: JobName,
+        /// The job being started.
+        expected: JobName,
+    },
+    /// The state was written by a job with other operators or schemas.
+    #[error(
+        "the state in {} was written with fingerprint {found}, the job now has {expected}: its \
+         operators, state names or schemas changed; run the old version, or start the new one with \
+         another job name and an empty directory", path.display()
+    )]
+    OtherFingerprint {
+        /// The file.
+        path: PathBuf,
+        /// Fingerprint in the file.
+        found: Fingerprint,
+        /// Fingerprint of the job being started.
+        expected: Fingerprint,
+    },
+    /// META is there and cannot be read.
+    #[error(
+        "{} is damaged: {source}; restore the directory from a copy, nothing was changed",
+        path.display()
+    )]
+    MetaDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// A delta that is needed is damaged, or a caller handed over a wrong one.
+    #[error("delta file {}: {source}", path.display())]
+    Delta {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: DeltaError,
+    },
+    /// A delta file that is needed is not there.
+    #[error("there is no delta file of checkpoint {at} in {}", path.display())]
+    NoSuchDelta {
+        /// The directory.
+        path: PathBuf,
+        /// The checkpoint.
+        at: CheckpointRef,
+    },
+    /// META or a record is too long to be written.
+    #[error("{} cannot be written: {source}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// The disk is full. The checkpoint fails, the job can go on once there is room.
+    #[error("no space left for {}: free some space, the job retries", path.display())]
+    NoSpace {
+        /// The file that was being written.
+        path: PathBuf,
+    },
+    /// An I/O error. After one on a write nothing more may be written: what is on disk is unknown
+    /// until the next start reads it, and a failed fsync is never repeated.
+    #[error("{operation} failed for {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// An earlier write failed, see [`StateError::Io`].
+    #[error(
+        "an earlier write to {} failed, the process must be started again", path.display()
+    )]
+    Poisoned {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The store failed while deltas were replayed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Recovery must stop.
+    #[error(transparent)]
+    Stop(#[from] StopReason),
+}
+
+impl StateError {
+    /// Whether the job may roll back and go on (only a full disk); every other error ends the process.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::Store(StoreError::NoSpace { .. }))
+    }
+}
+
+/// The state store failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk is full.
+    #[error("no space left for the state store {place}")]
+    NoSpace {
+        /// The store's folder.
+        place: String,
+    },
+    /// The backend failed; the process must end.
+    #[error("state store {place}: {operation} failed: {source}")]
+    Backend {
+        /// The store's folder.
+        place: String,
+        /// What was being done.
+        operation: &'static str,
+        /// The backend's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Entries handed over are not sorted, or a key has no valid key group (a bug of the caller).
+    #[error("changes of state {state} are not sorted or have a key without a valid key group")]
+    InvalidEntries {
+        /// The state.
+        state: StateId,
+    },
+    /// What the store says about itself cannot be read.
+    #[error("state {state} in the store {place} is damaged: {reason}")]
+    Damaged {
+        /// The store's folder.
+        place: String,
+        /// The state, or the store's own keyspace.
+        state: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// Layers were used out of order (a bug of the caller).
+    #[error("checkpoint {at} cannot follow {last:?} in memory")]
+    OutOfOrder {
+        /// The checkpoint handed over.
+        at: CheckpointRef,
+        /// The last one held.
+        last: Option<CheckpointRef>,
+    },
+}

@@ -1,0 +1,334 @@
+//! The read view of state: deltas that are not in the store yet, newest first, over the store.
+
+use std::collections::BTreeSet;
+use std::iter::Peekable;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::Bytes;
+
+use crate::delta::{DeltaEntry, FrozenDelta, StateId};
+use crate::error::StoreError;
+use crate::ids::CheckpointRef;
+use crate::store::{KeyRange, StateStore, StoreScan};
+
+/// State as of the last frozen checkpoint; shared by the workers (reads), the coordinator (freeze,
+/// confirm, drop) and one background thread (apply, persist).
+///
+/// A worker reads its own active and frozen changes first and asks here for the rest.
+#[derive(Debug)]
+pub struct LayeredState {
+    store: Arc<dyn StateStore>,
+    // Guards only the list, which is replaced as a whole; no I/O happens under it.
+    layers: RwLock<Layers>,
+    // Two appliers would ingest the same changes in the wrong order.
+    applier: Mutex<()>,
+}
+
+/// Oldest first.
+#[derive(Clone, Debug, Default)]
+struct Layers {
+    list: Arc<Vec<Layer>>,
+    /// How many of the list, from the front, are confirmed.
+    confirmed: usize,
+    /// The last one that went into the store.
+    applied: Option<CheckpointRef>,
+}
+
+#[derive(Clone, Debug)]
+struct Layer {
+    at: CheckpointRef,
+    delta: Arc<FrozenDelta>,
+}
+
+/// What one call of [`LayeredState::apply_confirmed`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedStep {
+    /// The store now holds everything up to here (persisted later).
+    pub up_to: CheckpointRef,
+    /// Checkpoints merged into it.
+    pub checkpoints: usize,
+    /// Changes written.
+    pub entries: usize,
+    /// Bytes that were freed in memory.
+    pub bytes: usize,
+}
+
+impl LayeredState {
+    /// A view of the store alone.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails.
+    pub fn new(store: Arc<dyn StateStore>) -> Result<Self, StoreError> {
+        let layers = Layers { applied: store.floor()?, ..Layers::default() };
+        Ok(Self { store, layers: RwLock::new(layers), applier: Mutex::new(()) })
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn StateStore> {
+        &self.store
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails.
+    pub fn get(&self, state: &StateId, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        // The list is taken before the store is read: a layer that is applied in between is then seen
+        // twice, never missed.
+        let layers = Arc::clone(&self.read().list);
+        for layer in layers.iter().rev() {
+            let changes = layer.delta.changes(state);
+            if let Ok(at) = changes.binary_search_by(|(known, _)| (**known).cmp(key)) {
+                return Ok(changes.get(at).and_then(|(_, value)| value.clone()));
+            }
+        }
+        self.store.get(state, key)
+    }
+
+    /// The entries of a range in key order, as of now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails; later errors come as items.
+    pub fn scan(&self, state: &StateId, range: &KeyRange) -> Result<LayeredScan, StoreError> {
+        let layers = Arc::clone(&self.read().list);
+        let mut cursors = Vec::new();
+        for layer in layers.iter().rev() {
+            let changes = layer.delta.changes(state);
+            let from = changes.partition_point(|(key, _)| key < &range.start);
+            let to = match &range.end {
+                Some(end) => changes.partition_point(|(key, _)| key < end),
+                None => changes.len(),
+            };
+            if from < to {
+                let (delta, state) = (Arc::clone(&layer.delta), state.clone());
+                cursors.push(Cursor { delta, state, at: from, end: to });
+            }
+        }
+        Ok(LayeredScan { cursors, store: self.store.scan(state, range)?.peekable() })
+    }
+
+    /// Puts the frozen changes of a checkpoint on top. They count as unconfirmed.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OutOfOrder`] if it is not the checkpoint after the last one.
+    pub fn push_frozen(
+        &self,
+        at: CheckpointRef,
+        delta: Arc<FrozenDelta>,
+    ) -> Result<(), StoreError> {
+        let mut layers = self.write();
+        let last = layers.list.last().map(|layer| layer.at).or(layers.applied);
+        if last.is_some_and(|last| last.checkpoint.next() != at.checkpoint) {
+            return Err(StoreError::OutOfOrder { at, last });
+        }
+        let mut list = Vec::clone(&layers.list);
+        list.push(Layer { at, delta });
+        layers.list = Arc::new(list);
+        Ok(())
+    }
+
+    /// The ledger holds `at`: it and everything below may be applied. Harmless if known already.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OutOfOrder`] if there is no such checkpoint here.
+    pub fn confirm(&self, at: CheckpointRef) -> Result<(), StoreError> {
+        let mut layers = self.write();
+        if let Some(found) = layers.list.iter().position(|layer| layer.at == at) {
+            layers.confirmed = layers.confirmed.max(found + 1);
+            return Ok(());
+        }
+        let last = layers.applied;
+        if last == Some(at) { Ok(()) } else { Err(StoreError::OutOfOrder { at, last }) }
+    }
+
+    /// Soft rollback: forgets every unconfirmed checkpoint and says which.
+    pub fn drop_unconfirmed(&self) -> Vec<CheckpointRef> {
+        let mut layers = self.write();
+        let mut list = Vec::clone(&layers.list);
+        let dropped = list.split_off(layers.confirmed.min(list.len()));
+        layers.list = Arc::new(list);
+        dropped.into_iter().map(|layer| layer.at).collect()
+    }
+
+    /// C7: moves the oldest confirmed changes into the store, several checkpoints in one ingestion as
+    /// long as they have at most `bytes_max` bytes together (one is always taken). `None` if there is
+    /// nothing to do. Call it from a background thread until then.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails; the process must end then.
+    pub fn apply_confirmed(&self, bytes_max: usize) -> Result<Option<AppliedStep>, StoreError> {
+        let _applier = self.applier.lock().unwrap_or_else(PoisonError::into_inner);
+        let (list, confirmed) = {
+            let layers = self.read();
+            (Arc::clone(&layers.list), layers.confirmed)
+        };
+        let mut bytes = 0;
+        let mut count = 0;
+        for layer in list.iter().take(confirmed) {
+            bytes += layer.delta.bytes();
+            if count > 0 && bytes > bytes_max {
+                bytes -= layer.delta.bytes();
+                break;
+            }
+            count += 1;
+        }
+        let chosen = list.get(..count).unwrap_or_default();
+        let Some(up_to) = chosen.last().map(|layer| layer.at) else { return Ok(None) };
+        let states: BTreeSet<&StateId> =
+            chosen.iter().flat_map(|layer| layer.delta.states()).collect();
+        let mut entries = 0;
+        for state in states {
+            let newest_first = chosen.iter().rev().map(|layer| {
+                let (delta, end) = (Arc::clone(&layer.delta), layer.delta.changes(state).len());
+                Cursor { delta, state: state.clone(), at: 0, end }
+            });
+            let mut merged = Merge { cursors: newest_first.collect() }.inspect(|_| entries += 1);
+            self.store.ingest(state, up_to, &mut merged)?;
+        }
+        // The list may have grown or lost its unconfirmed end meanwhile, never its front.
+        let mut layers = self.write();
+        layers.list = Arc::new(layers.list.get(count..).unwrap_or_default().to_vec());
+        layers.confirmed -= count;
+        layers.applied = Some(up_to);
+        Ok(Some(AppliedStep { up_to, checkpoints: count, entries, bytes }))
+    }
+
+    /// Makes the store durable and raises its floor to the last checkpoint applied; gives the floor.
+    /// Deltas up to it may be deleted once META has passed them too.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails; the process must end then.
+    pub fn persist(&self) -> Result<Option<CheckpointRef>, StoreError> {
+        let _applier = self.applier.lock().unwrap_or_else(PoisonError::into_inner);
+        let applied = self.read().applied;
+        if let Some(at) = applied
+            && self.store.floor()? != Some(at)
+        {
+            self.store.persist_floor(at)?;
+        }
+        Ok(applied)
+    }
+
+    /// Bytes of changes in memory that are not in the store yet: confirmed, unconfirmed.
+    #[must_use]
+    pub fn pending_bytes(&self) -> (usize, usize) {
+        let layers = self.read();
+        let (confirmed, unconfirmed) = layers.list.split_at(layers.confirmed);
+        let sum = |part: &[Layer]| part.iter().map(|layer| layer.delta.bytes()).sum();
+        (sum(confirmed), sum(unconfirmed))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Layers> {
+        self.layers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Layers> {
+        self.layers.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in the changes of one state in one layer.
+#[derive(Debug)]
+struct Cursor {
+    delta: Arc<FrozenDelta>,
+    state: StateId,
+    at: usize,
+    end: usize,
+}
+
+impl Cursor {
+    fn peek(&self) -> Option<&DeltaEntry> {
+        if self.at >= self.end {
+            return None;
+        }
+        self.delta.changes(&self.state).get(self.at)
+    }
+}
+
+/// Merges layers, newest first in the list; of equal keys the newest wins.
+#[derive(Debug)]
+struct Merge {
+    cursors: Vec<Cursor>,
+}
+
+fn smallest(cursors: &[Cursor]) -> Option<Bytes> {
+    cursors.iter().filter_map(|cursor| cursor.peek().map(|(key, _)| key)).min().cloned()
+}
+
+/// Moves every cursor past `key`; gives what the newest layer says about it.
+fn take_newest(cursors: &mut [Cursor], key: &Bytes) -> Option<DeltaEntry> {
+    let mut newest = None;
+    for cursor in cursors {
+        let found = cursor.peek().filter(|(known, _)| known == key).cloned();
+        if let Some(entry) = found {
+            cursor.at += 1;
+            newest.get_or_insert(entry);
+        }
+    }
+    newest
+}
+
+impl Iterator for Merge {
+    type Item = DeltaEntry;
+
+    fn next(&mut self) -> Option<DeltaEntry> {
+        let key = smallest(&self.cursors)?;
+        take_newest(&mut self.cursors, &key)
+    }
+}
+
+/// Entries of a [`LayeredState::scan`].
+pub struct LayeredScan {
+    cursors: Vec<Cursor>,
+    store: Peekable<StoreScan>,
+}
+
+impl LayeredScan {
+    fn store_key(&mut self) -> Option<&Bytes> {
+        match self.store.peek() {
+            Some(Ok((key, _))) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+impl Iterator for LayeredScan {
+    type Item = Result<(Bytes, Bytes), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if matches!(self.store.peek(), Some(Err(_))) {
+                self.cursors.clear();
+                return self.store.next();
+            }
+            let Some(layered) = smallest(&self.cursors) else { return self.store.next() };
+            if self.store_key().is_some_and(|stored| *stored < layered) {
+                return self.store.next();
+            }
+            if self.store_key() == Some(&layered) {
+                self.store.next();
+            }
+            let newest = take_newest(&mut self.cursors, &layered);
+            if let Some((key, Some(value))) = newest {
+                return Some(Ok((key, value)));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for LayeredScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LayeredScan").field("layers", &self.cursors.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
