@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod error_code;
 pub mod frame;
+pub mod guard;
 pub mod ids;
 pub mod messages;
 pub mod network;

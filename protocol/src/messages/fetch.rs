@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
 use crate::ids::IsolationLevel;
-use crate::messages::LeaderIdAndEpoch;
+use crate::messages::{ApiKey, LeaderIdAndEpoch};
+use crate::wire::{Direction, EncodeError, ReadError, ReadProblem, Reader, Writer};
 
 pub use crate::records::AbortedTransaction;
 
@@ -177,3 +178,269 @@ impl Default for EpochEndOffset {
         Self { epoch: -1, end_offset: -1 }
     }
 }
+
+impl FetchRequest {
+    pub(super) fn write(&self, version: i16, writer: &mut Writer) -> Result<(), EncodeError> {
+        let flexible = is_flexible(version);
+        writer.i32(CONSUMER_REPLICA_ID);
+        writer.i32(self.max_wait_ms);
+        writer.i32(self.min_bytes);
+        writer.i32(self.max_bytes);
+        writer.i8(match self.isolation_level {
+            IsolationLevel::ReadUncommitted => 0,
+            IsolationLevel::ReadCommitted => 1,
+        });
+        if version >= 7 {
+            writer.i32(self.session_id);
+            writer.i32(self.session_epoch);
+        }
+        writer.array_length(Some(self.topics.len()), flexible)?;
+        for topic in &self.topics {
+            writer.string(&topic.topic, flexible)?;
+            writer.array_length(Some(topic.partitions.len()), flexible)?;
+            for partition in &topic.partitions {
+                partition.write(version, writer);
+            }
+            writer.no_tags(flexible);
+        }
+        if version >= 7 {
+            writer.array_length(Some(self.forgotten_topics.len()), flexible)?;
+            for topic in &self.forgotten_topics {
+                writer.string(&topic.topic, flexible)?;
+                writer.array_length(Some(topic.partitions.len()), flexible)?;
+                for partition in &topic.partitions {
+                    writer.i32(*partition);
+                }
+                writer.no_tags(flexible);
+            }
+        } else if !self.forgotten_topics.is_empty() {
+            return Err(EncodeError::not_in_version(
+                ApiKey::Fetch,
+                Direction::Request,
+                version,
+                "forgotten_topics",
+            ));
+        }
+        if version >= 11 {
+            writer.string(&self.rack_id, flexible)?;
+        }
+        writer.no_tags(flexible);
+        Ok(())
+    }
+
+    pub(super) fn read(reader: &mut Reader, version: i16) -> Result<Self, ReadError> {
+        let flexible = is_flexible(version);
+        let _replica_id = reader.i32()?;
+        let mut request = Self {
+            max_wait_ms: reader.i32()?,
+            min_bytes: reader.i32()?,
+            max_bytes: reader.i32()?,
+            isolation_level: read_isolation_level(reader)?,
+            ..Self::default()
+        };
+        if version >= 7 {
+            request.session_id = reader.i32()?;
+            request.session_epoch = reader.i32()?;
+        }
+        request.topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
+            let topic = reader.string(flexible)?.into();
+            let partitions = reader.elements(flexible, REQUEST_PARTITION_BYTES, |reader| {
+                FetchPartition::read(reader, version)
+            })?;
+            reader.skip_tags(flexible)?;
+            Ok(FetchTopic { topic, partitions })
+        })?;
+        if version >= 7 {
+            request.forgotten_topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
+                let topic = reader.string(flexible)?.into();
+                let partitions = reader.elements(flexible, 4, Reader::i32)?;
+                reader.skip_tags(flexible)?;
+                Ok(ForgottenTopic { topic, partitions })
+            })?;
+        }
+        if version >= 11 {
+            request.rack_id = reader.string(flexible)?.to_owned();
+        }
+        reader.skip_tags(flexible)?;
+        Ok(request)
+    }
+}
+
+impl FetchPartition {
+    fn write(&self, version: i16, writer: &mut Writer) {
+        writer.i32(self.partition);
+        if version >= 9 {
+            writer.i32(self.current_leader_epoch);
+        }
+        writer.i64(self.fetch_offset);
+        if version >= 12 {
+            writer.i32(self.last_fetched_epoch);
+        }
+        if version >= 5 {
+            writer.i64(self.log_start_offset);
+        }
+        writer.i32(self.partition_max_bytes);
+        writer.no_tags(is_flexible(version));
+    }
+
+    fn read(reader: &mut Reader, version: i16) -> Result<Self, ReadError> {
+        let partition = Self {
+            partition: reader.i32()?,
+            current_leader_epoch: if version >= 9 { reader.i32()? } else { -1 },
+            fetch_offset: reader.i64()?,
+            last_fetched_epoch: if version >= 12 { reader.i32()? } else { -1 },
+            log_start_offset: if version >= 5 { reader.i64()? } else { -1 },
+            partition_max_bytes: reader.i32()?,
+        };
+        reader.skip_tags(is_flexible(version))?;
+        Ok(partition)
+    }
+}
+
+impl FetchResponse {
+    pub(super) fn write(&self, version: i16, writer: &mut Writer) -> Result<(), EncodeError> {
+        let flexible = is_flexible(version);
+        writer.i32(self.throttle_time_ms);
+        if version >= 7 {
+            writer.i16(self.error_code.0);
+            writer.i32(self.session_id);
+        }
+        writer.array_length(Some(self.topics.len()), flexible)?;
+        for topic in &self.topics {
+            writer.string(&topic.topic, flexible)?;
+            writer.array_length(Some(topic.partitions.len()), flexible)?;
+            for partition in &topic.partitions {
+                partition.write(version, writer)?;
+            }
+            writer.no_tags(flexible);
+        }
+        writer.no_tags(flexible);
+        Ok(())
+    }
+
+    pub(super) fn read(reader: &mut Reader, version: i16) -> Result<Self, ReadError> {
+        let flexible = is_flexible(version);
+        let mut response = Self { throttle_time_ms: reader.i32()?, ..Self::default() };
+        if version >= 7 {
+            response.error_code = ErrorCode(reader.i16()?);
+            response.session_id = reader.i32()?;
+        }
+        response.topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
+            let topic = reader.string(flexible)?.into();
+            let partitions = reader.elements(flexible, RESPONSE_PARTITION_BYTES, |reader| {
+                FetchPartitionResponse::read(reader, version)
+            })?;
+            reader.skip_tags(flexible)?;
+            Ok(FetchTopicResponse { topic, partitions })
+        })?;
+        reader.skip_tags(flexible)?;
+        Ok(response)
+    }
+}
+
+impl FetchPartitionResponse {
+    fn write(&self, version: i16, writer: &mut Writer) -> Result<(), EncodeError> {
+        let flexible = is_flexible(version);
+        writer.i32(self.partition);
+        writer.i16(self.error_code.0);
+        writer.i64(self.high_watermark);
+        writer.i64(self.last_stable_offset);
+        if version >= 5 {
+            writer.i64(self.log_start_offset);
+        }
+        writer.array_length(self.aborted_transactions.as_ref().map(Vec::len), flexible)?;
+        for aborted in self.aborted_transactions.iter().flatten() {
+            writer.i64(aborted.producer_id);
+            writer.i64(aborted.first_offset);
+            writer.no_tags(flexible);
+        }
+        if version >= 11 {
+            writer.i32(self.preferred_read_replica);
+        }
+        writer.spliced_bytes(self.records.clone(), flexible)?;
+        if !flexible {
+            return Ok(());
+        }
+        let (diverging, leader) = (self.diverging_epoch, self.current_leader);
+        writer.unsigned_varint(u32::from(diverging.is_some()) + u32::from(leader.is_some()));
+        if let Some(diverging) = diverging {
+            writer.tagged(TAG_DIVERGING_EPOCH, |writer| {
+                writer.i32(diverging.epoch);
+                writer.i64(diverging.end_offset);
+                writer.no_tags(true);
+                Ok(())
+            })?;
+        }
+        if let Some(leader) = leader {
+            writer.tagged(TAG_CURRENT_LEADER, |writer| {
+                leader.write(writer);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read(reader: &mut Reader, version: i16) -> Result<Self, ReadError> {
+        let flexible = is_flexible(version);
+        let mut partition = Self {
+            partition: reader.i32()?,
+            error_code: ErrorCode(reader.i16()?),
+            high_watermark: reader.i64()?,
+            last_stable_offset: reader.i64()?,
+            log_start_offset: if version >= 5 { reader.i64()? } else { -1 },
+            ..Self::default()
+        };
+        partition.aborted_transactions =
+            reader.nullable_elements(flexible, ABORTED_TRANSACTION_BYTES, |reader| {
+                let aborted =
+                    AbortedTransaction { producer_id: reader.i64()?, first_offset: reader.i64()? };
+                reader.skip_tags(flexible)?;
+                Ok(aborted)
+            })?;
+        if version >= 11 {
+            partition.preferred_read_replica = reader.i32()?;
+        }
+        partition.records = reader.nullable_bytes(flexible)?.unwrap_or_default();
+        reader.tags(flexible, |reader, tag| {
+            match tag {
+                TAG_DIVERGING_EPOCH => {
+                    partition.diverging_epoch =
+                        Some(EpochEndOffset { epoch: reader.i32()?, end_offset: reader.i64()? });
+                    reader.skip_tags(true)?;
+                }
+                TAG_CURRENT_LEADER => {
+                    partition.current_leader = Some(LeaderIdAndEpoch::read(reader)?);
+                }
+                // Among them 2, snapshot_id, which only raft followers read.
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        Ok(partition)
+    }
+}
+
+fn read_isolation_level(reader: &mut Reader) -> Result<IsolationLevel, ReadError> {
+    let position = reader.position();
+    match reader.i8()? {
+        0 => Ok(IsolationLevel::ReadUncommitted),
+        1 => Ok(IsolationLevel::ReadCommitted),
+        other => Err(ReadError::new(position, ReadProblem::InvalidValue(other.into()))),
+    }
+}
+
+const fn is_flexible(version: i16) -> bool {
+    ApiKey::Fetch.is_flexible(version)
+}
+
+/// What a consumer sends in place of a broker's id.
+const CONSUMER_REPLICA_ID: i32 = -1;
+
+const TAG_DIVERGING_EPOCH: u32 = 0;
+const TAG_CURRENT_LEADER: u32 = 1;
+
+/// Smallest size of an element on the wire, over all versions.
+const TOPIC_BYTES: usize = 3;
+const REQUEST_PARTITION_BYTES: usize = 16;
+const RESPONSE_PARTITION_BYTES: usize = 30;
+const ABORTED_TRANSACTION_BYTES: usize = 16;

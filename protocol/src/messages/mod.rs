@@ -7,10 +7,12 @@
 
 mod api_key;
 mod api_versions;
+mod control;
 mod fetch;
 mod produce;
 mod request;
 mod response;
+mod shape;
 
 pub use api_key::ApiKey;
 pub use api_versions::{
@@ -29,6 +31,8 @@ pub use produce::{
 pub use request::Request;
 pub use response::Response;
 
+use crate::wire::{ReadError, Reader, Writer};
+
 /// A partition's leader, as a hint inside a Produce or Fetch response (KIP-951).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaderIdAndEpoch {
@@ -44,6 +48,20 @@ impl Default for LeaderIdAndEpoch {
     }
 }
 
+impl LeaderIdAndEpoch {
+    fn write(self, writer: &mut Writer) {
+        writer.i32(self.leader_id);
+        writer.i32(self.leader_epoch);
+        writer.no_tags(true);
+    }
+
+    fn read(reader: &mut Reader) -> Result<Self, ReadError> {
+        let leader = Self { leader_id: reader.i32()?, leader_epoch: reader.i32()? };
+        reader.skip_tags(true)?;
+        Ok(leader)
+    }
+}
+
 /// A broker's address, as a hint inside a Produce response (KIP-951).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeEndpoint {
@@ -55,4 +73,10 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Rack, if set.
     pub rack: Option<String>,
+}
+
+/// A string of a `kafka_protocol` message.
+#[must_use]
+pub fn str_bytes(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
 }

@@ -2,10 +2,17 @@
 
 use bytes::Bytes;
 
+use crate::messages::control::{Body, read_own};
+use crate::messages::shape;
 use crate::messages::{ApiKey, ApiVersionsRequest, FetchRequest, ProduceRequest, kp};
-use crate::wire::{EncodeError, EncodedFrame, RequestHeader, WireError};
+use crate::wire::{Direction, EncodeError, EncodedFrame, Reader, RequestHeader, WireError, Writer};
 
 /// A request of any API we speak.
+///
+/// One shape per API, whatever the version: FindCoordinator has its keys in `coordinator_keys`, OffsetFetch its groups
+/// in `groups`, DeleteTopics its names in `topics`. Encoding turns them into the older shapes, decoding back.
+/// AddPartitionsToTxn is the exception, as its newer shape is not for clients: versions up to 3 use the
+/// `v3_and_below_*` fields.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
@@ -78,8 +85,15 @@ impl Request {
         correlation_id: i32,
         client_id: &str,
     ) -> Result<EncodedFrame, EncodeError> {
-        let _ = (correlation_id, client_id);
-        Err(EncodeError::UnsupportedVersion { api_key: self.api_key(), version })
+        let api_key = self.api_key();
+        if !api_key.codec_versions().contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { api_key, version });
+        }
+        let mut writer = Writer::with_capacity(INITIAL_CAPACITY);
+        RequestHeader::write(api_key, version, correlation_id, Some(client_id), &mut writer)?;
+        let body = Body { api_key, direction: Direction::Request, version };
+        self.write_body(body, &mut writer)?;
+        writer.finish()
     }
 
     /// Reads a request frame (without its size), as a broker does.
@@ -88,8 +102,73 @@ impl Request {
     ///
     /// [`WireError`]; [`WireError::UnsupportedVersion`] and [`WireError::UnknownApiKey`] carry what an answer needs.
     pub fn decode(frame: Bytes) -> Result<(RequestHeader, Self), WireError> {
-        let _ = frame;
-        Err(WireError::UnknownApiKey { api_key: 0, api_version: 0, correlation_id: 0 })
+        let mut reader = Reader::new(frame);
+        let header = RequestHeader::decode(&mut reader)?;
+        let body = Body {
+            api_key: header.api_key,
+            direction: Direction::Request,
+            version: header.api_version,
+        };
+        Ok((header, Self::read_body(body, reader.into_rest())?))
+    }
+
+    fn write_body(&self, body: Body, writer: &mut Writer) -> Result<(), EncodeError> {
+        let version = body.version;
+        match self {
+            Self::Produce(message) => message.write(version, writer),
+            Self::Fetch(message) => message.write(version, writer),
+            Self::ListOffsets(message) => body.write(message, writer),
+            Self::Metadata(message) => body.write(message, writer),
+            Self::OffsetCommit(message) => body.write(message, writer),
+            Self::OffsetFetch(message) => {
+                let message = shape::offset_fetch_request(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::FindCoordinator(message) => {
+                let message = shape::find_coordinator_request(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::ApiVersions(message) => message.write(version, writer),
+            Self::CreateTopics(message) => body.write(message, writer),
+            Self::DeleteTopics(message) => {
+                let message = shape::delete_topics_request(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::InitProducerId(message) => body.write(message, writer),
+            Self::AddPartitionsToTxn(message) => body.write(message, writer),
+            Self::EndTxn(message) => body.write(message, writer),
+            Self::DescribeConfigs(message) => body.write(message, writer),
+            Self::DescribeTransactions(message) => body.write(message, writer),
+            Self::ListTransactions(message) => body.write(message, writer),
+        }
+    }
+
+    fn read_body(body: Body, bytes: Bytes) -> Result<Self, WireError> {
+        let version = body.version;
+        Ok(match body.api_key {
+            ApiKey::Produce => read_own(body, bytes, ProduceRequest::read)?.into(),
+            ApiKey::Fetch => read_own(body, bytes, FetchRequest::read)?.into(),
+            ApiKey::ListOffsets => Self::ListOffsets(body.read(bytes)?),
+            ApiKey::Metadata => Self::Metadata(body.read(bytes)?),
+            ApiKey::OffsetCommit => Self::OffsetCommit(body.read(bytes)?),
+            ApiKey::OffsetFetch => {
+                shape::newer_offset_fetch_request(body.read(bytes)?, version).into()
+            }
+            ApiKey::FindCoordinator => {
+                shape::newer_find_coordinator_request(body.read(bytes)?, version).into()
+            }
+            ApiKey::ApiVersions => read_own(body, bytes, ApiVersionsRequest::read)?.into(),
+            ApiKey::CreateTopics => Self::CreateTopics(body.read(bytes)?),
+            ApiKey::DeleteTopics => {
+                shape::newer_delete_topics_request(body.read(bytes)?, version).into()
+            }
+            ApiKey::InitProducerId => Self::InitProducerId(body.read(bytes)?),
+            ApiKey::AddPartitionsToTxn => Self::AddPartitionsToTxn(body.read(bytes)?),
+            ApiKey::EndTxn => Self::EndTxn(body.read(bytes)?),
+            ApiKey::DescribeConfigs => Self::DescribeConfigs(body.read(bytes)?),
+            ApiKey::DescribeTransactions => Self::DescribeTransactions(body.read(bytes)?),
+            ApiKey::ListTransactions => Self::ListTransactions(body.read(bytes)?),
+        })
     }
 }
 
@@ -188,3 +267,6 @@ impl From<kp::ListTransactionsRequest> for Request {
         Self::ListTransactions(message)
     }
 }
+
+/// Room for most control messages; the buffer grows for others.
+const INITIAL_CAPACITY: usize = 256;

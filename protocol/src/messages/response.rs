@@ -2,10 +2,16 @@
 
 use bytes::Bytes;
 
+use crate::messages::control::{Body, read_own};
+use crate::messages::shape;
 use crate::messages::{ApiKey, ApiVersionsResponse, FetchResponse, ProduceResponse, kp};
-use crate::wire::{EncodeError, EncodedFrame, WireError};
+use crate::wire::{Direction, EncodeError, EncodedFrame, ResponseHeader, WireError, Writer};
 
 /// A response of any API we speak.
+///
+/// One shape per API, whatever the version: FindCoordinator has its coordinators in `coordinators` (with an empty key
+/// below version 4), OffsetFetch its groups in `groups` (with an empty id below version 8). Encoding turns them into
+/// the older shapes, decoding back. AddPartitionsToTxn up to version 3 uses `results_by_topic_v3_and_below`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Response {
@@ -75,8 +81,15 @@ impl Response {
     ///
     /// [`EncodeError`] if the message cannot be expressed in `version`; nothing has been written then.
     pub fn encode(&self, version: i16, correlation_id: i32) -> Result<EncodedFrame, EncodeError> {
-        let _ = correlation_id;
-        Err(EncodeError::UnsupportedVersion { api_key: self.api_key(), version })
+        let api_key = self.api_key();
+        if !api_key.codec_versions().contains(&version) {
+            return Err(EncodeError::UnsupportedVersion { api_key, version });
+        }
+        let mut writer = Writer::with_capacity(INITIAL_CAPACITY);
+        ResponseHeader { correlation_id }.write(api_key, version, &mut writer);
+        let body = Body { api_key, direction: Direction::Response, version };
+        self.write_body(body, &mut writer)?;
+        writer.finish()
     }
 
     /// Reads the body of a response; `body` starts after the response header
@@ -86,8 +99,66 @@ impl Response {
     ///
     /// [`WireError`] for anything but exactly one well-formed message.
     pub fn decode(api_key: ApiKey, version: i16, body: Bytes) -> Result<Self, WireError> {
-        let _ = body;
-        Err(WireError::UnsupportedVersion { api_key, version, correlation_id: 0 })
+        if !api_key.codec_versions().contains(&version) {
+            return Err(WireError::UnsupportedVersion { api_key, version, correlation_id: 0 });
+        }
+        Self::read_body(Body { api_key, direction: Direction::Response, version }, body)
+    }
+
+    fn write_body(&self, body: Body, writer: &mut Writer) -> Result<(), EncodeError> {
+        let version = body.version;
+        match self {
+            Self::Produce(message) => message.write(version, writer),
+            Self::Fetch(message) => message.write(version, writer),
+            Self::ListOffsets(message) => {
+                body.write(&*shape::list_offsets_response(message, version), writer)
+            }
+            Self::Metadata(message) => body.write(message, writer),
+            Self::OffsetCommit(message) => body.write(message, writer),
+            Self::OffsetFetch(message) => {
+                let message = shape::offset_fetch_response(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::FindCoordinator(message) => {
+                let message = shape::find_coordinator_response(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::ApiVersions(message) => message.write(version, writer),
+            Self::CreateTopics(message) => body.write(message, writer),
+            Self::DeleteTopics(message) => body.write(message, writer),
+            Self::InitProducerId(message) => body.write(message, writer),
+            Self::AddPartitionsToTxn(message) => body.write(message, writer),
+            Self::EndTxn(message) => body.write(message, writer),
+            Self::DescribeConfigs(message) => body.write(message, writer),
+            Self::DescribeTransactions(message) => body.write(message, writer),
+            Self::ListTransactions(message) => body.write(message, writer),
+        }
+    }
+
+    fn read_body(body: Body, bytes: Bytes) -> Result<Self, WireError> {
+        let version = body.version;
+        Ok(match body.api_key {
+            ApiKey::Produce => read_own(body, bytes, ProduceResponse::read)?.into(),
+            ApiKey::Fetch => read_own(body, bytes, FetchResponse::read)?.into(),
+            ApiKey::ListOffsets => Self::ListOffsets(body.read(bytes)?),
+            ApiKey::Metadata => Self::Metadata(body.read(bytes)?),
+            ApiKey::OffsetCommit => Self::OffsetCommit(body.read(bytes)?),
+            ApiKey::OffsetFetch => {
+                shape::newer_offset_fetch_response(body.read(bytes)?, version).into()
+            }
+            ApiKey::FindCoordinator => {
+                shape::newer_find_coordinator_response(body.read(bytes)?, version).into()
+            }
+            ApiKey::ApiVersions => read_own(body, bytes, ApiVersionsResponse::read)?.into(),
+            ApiKey::CreateTopics => Self::CreateTopics(body.read(bytes)?),
+            ApiKey::DeleteTopics => Self::DeleteTopics(body.read(bytes)?),
+            ApiKey::InitProducerId => Self::InitProducerId(body.read(bytes)?),
+            ApiKey::AddPartitionsToTxn => Self::AddPartitionsToTxn(body.read(bytes)?),
+            ApiKey::EndTxn => Self::EndTxn(body.read(bytes)?),
+            ApiKey::DescribeConfigs => Self::DescribeConfigs(body.read(bytes)?),
+            ApiKey::DescribeTransactions => Self::DescribeTransactions(body.read(bytes)?),
+            ApiKey::ListTransactions => Self::ListTransactions(body.read(bytes)?),
+        })
     }
 }
 
@@ -186,3 +257,6 @@ impl From<kp::ListTransactionsResponse> for Response {
         Self::ListTransactions(message)
     }
 }
+
+/// Room for most control messages; the buffer grows for others.
+const INITIAL_CAPACITY: usize = 256;

@@ -85,12 +85,33 @@ pub enum WireError {
 
 /// Where and why reading stopped.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("{problem} at byte {position}")]
+#[error("{problem} at byte {position}{}", in_words(.field))]
 pub struct ReadError {
     /// Byte position, counted from the start of what was read (header or body).
     pub position: usize,
+    /// Kafka's name of the field, where the reader knows it.
+    pub field: Option<&'static str>,
     /// What was found there.
     pub problem: ReadProblem,
+}
+
+impl ReadError {
+    /// `problem` at byte `position`, in a field not named.
+    #[must_use]
+    pub const fn new(position: usize, problem: ReadProblem) -> Self {
+        Self { position, field: None, problem }
+    }
+
+    /// The same in field `name`, unless an inner field has been named already.
+    #[must_use]
+    pub fn in_field(mut self, name: &'static str) -> Self {
+        self.field.get_or_insert(name);
+        self
+    }
+}
+
+fn in_words(field: &Option<&'static str>) -> String {
+    field.map_or_else(String::new, |name| format!(", in field {name}"))
 }
 
 /// What a reader may stumble over.
@@ -129,12 +150,14 @@ pub enum ReadProblem {
     #[error("tag {0} out of order")]
     TagOutOfOrder(u32),
     /// A tagged field we know is shorter or longer than its declared size.
-    #[error("tagged field {tag} has {unread} bytes left over")]
+    #[error("tagged field {tag} declares {declared} bytes and has {read}")]
     TaggedFieldSize {
         /// The tag.
         tag: u32,
-        /// Bytes of its declared size that its value does not fill.
-        unread: usize,
+        /// Its declared size.
+        declared: usize,
+        /// The size of its value.
+        read: usize,
     },
     /// A value outside its small set (isolation level, presence byte).
     #[error("invalid value {0}")]
@@ -174,4 +197,15 @@ pub enum EncodeError {
         /// The length that does not fit.
         bytes: usize,
     },
+}
+
+impl EncodeError {
+    pub(crate) fn not_in_version(
+        api_key: ApiKey,
+        direction: Direction,
+        version: i16,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::NotInVersion { api_key, version, direction, reason: reason.into() }
+    }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::messages::ApiKey;
-use crate::wire::{Direction, ReadError, ReadProblem, Reader, WireError, Writer};
+use crate::wire::{Direction, EncodeError, ReadError, ReadProblem, Reader, WireError, Writer};
 
 /// Header of a request, versions 1 and 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +47,18 @@ impl RequestHeader {
         Ok(Self { api_key, api_version, correlation_id, client_id })
     }
 
-    pub(crate) fn encode(&self, writer: &mut Writer) -> Result<(), crate::wire::EncodeError> {
-        writer.i16(self.api_key.code());
-        writer.i16(self.api_version);
-        writer.i32(self.correlation_id);
-        writer.nullable_string(self.client_id.as_deref(), false)?;
-        writer.no_tags(self.api_key.is_flexible(self.api_version));
+    pub(crate) fn write(
+        api_key: ApiKey,
+        version: i16,
+        correlation_id: i32,
+        client_id: Option<&str>,
+        writer: &mut Writer,
+    ) -> Result<(), EncodeError> {
+        writer.i16(api_key.code());
+        writer.i16(version);
+        writer.i32(correlation_id);
+        writer.nullable_string(client_id, false)?;
+        writer.no_tags(api_key.is_flexible(version));
         Ok(())
     }
 }
@@ -76,10 +82,10 @@ impl ResponseHeader {
             Some(bytes) => Ok(i32::from_be_bytes(*bytes)),
             None => Err(WireError::MalformedHeader {
                 direction: Direction::Response,
-                source: ReadError {
-                    position: 0,
-                    problem: ReadProblem::Truncated { needed: 4, remaining: frame.len() },
-                },
+                source: ReadError::new(
+                    0,
+                    ReadProblem::Truncated { needed: 4, remaining: frame.len() },
+                ),
             }),
         }
     }
@@ -98,7 +104,7 @@ impl ResponseHeader {
         Ok((Self { correlation_id }, reader.into_rest()))
     }
 
-    pub(crate) fn encode(self, api_key: ApiKey, version: i16, writer: &mut Writer) {
+    pub(crate) fn write(self, api_key: ApiKey, version: i16, writer: &mut Writer) {
         writer.i32(self.correlation_id);
         writer.no_tags(api_key.response_header_version(version) == 1);
     }

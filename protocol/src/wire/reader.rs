@@ -114,7 +114,7 @@ impl Reader {
                 return Ok(value);
             }
         }
-        Err(ReadError { position: start, problem: ReadProblem::OverlongVarint })
+        Err(ReadError::new(start, ReadProblem::OverlongVarint))
     }
 
     /// `length` bytes, as a slice of the frame.
@@ -148,8 +148,7 @@ impl Reader {
     /// [`ReadProblem::NegativeLength`] or [`ReadProblem::OverlongVarint`].
     pub fn string(&mut self, flexible: bool) -> Result<&str, ReadError> {
         let start = self.position;
-        self.nullable_string(flexible)?
-            .ok_or(ReadError { position: start, problem: ReadProblem::UnexpectedNull })
+        self.nullable_string(flexible)?.ok_or(ReadError::new(start, ReadProblem::UnexpectedNull))
     }
 
     /// A string or null; `flexible` selects the compact length.
@@ -164,10 +163,7 @@ impl Reader {
         let bytes = self.bytes.get(start..self.position).unwrap_or_default();
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(error) => Err(ReadError {
-                position: start + error.valid_up_to(),
-                problem: ReadProblem::NotUtf8,
-            }),
+            Err(error) => Err(ReadError::new(start + error.valid_up_to(), ReadProblem::NotUtf8)),
         }
     }
 
@@ -209,7 +205,7 @@ impl Reader {
     ) -> Result<usize, ReadError> {
         let start = self.position;
         self.nullable_array_length(flexible, element_bytes)?
-            .ok_or(ReadError { position: start, problem: ReadProblem::UnexpectedNull })
+            .ok_or(ReadError::new(start, ReadProblem::UnexpectedNull))
     }
 
     /// The number of elements of an array, `None` for null. The remaining bytes can hold that many elements of
@@ -231,14 +227,49 @@ impl Reader {
         let remaining = self.remaining();
         match usize::try_from(count) {
             Ok(elements) if elements <= remaining / element_bytes.max(1) => Ok(Some(elements)),
-            Ok(_) => Err(ReadError {
-                position: start,
-                problem: ReadProblem::TooManyElements { count: count.unsigned_abs(), remaining },
-            }),
-            Err(_) => {
-                Err(ReadError { position: start, problem: ReadProblem::NegativeLength(count) })
-            }
+            Ok(_) => Err(ReadError::new(
+                start,
+                ReadProblem::TooManyElements { count: count.unsigned_abs(), remaining },
+            )),
+            Err(_) => Err(ReadError::new(start, ReadProblem::NegativeLength(count))),
         }
+    }
+
+    /// An array that may not be null, its elements read by `read` and each at least `element_bytes` long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::array_length`], and what `read` returns.
+    pub fn elements<T>(
+        &mut self,
+        flexible: bool,
+        element_bytes: usize,
+        read: impl FnMut(&mut Self) -> Result<T, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        let start = self.position;
+        self.nullable_elements(flexible, element_bytes, read)?
+            .ok_or(ReadError::new(start, ReadProblem::UnexpectedNull))
+    }
+
+    /// An array or null, its elements read by `read` and each at least `element_bytes` long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::nullable_array_length`], and what `read` returns.
+    pub fn nullable_elements<T>(
+        &mut self,
+        flexible: bool,
+        element_bytes: usize,
+        mut read: impl FnMut(&mut Self) -> Result<T, ReadError>,
+    ) -> Result<Option<Vec<T>>, ReadError> {
+        let Some(count) = self.nullable_array_length(flexible, element_bytes)? else {
+            return Ok(None);
+        };
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(read(self)?);
+        }
+        Ok(Some(elements))
     }
 
     /// Reads the section of tagged fields, if the version has one. `known` is called with each tag and the reader at
@@ -263,9 +294,10 @@ impl Reader {
             // The value sees only its own bytes, so that it cannot read into what follows.
             let mut value = Self { bytes: self.bytes.slice(..start + size), position: start };
             if known(&mut value, tag)? {
-                let unread = value.remaining();
-                if unread > 0 {
-                    return Err(value.error(ReadProblem::TaggedFieldSize { tag, unread }));
+                let read = value.position - start;
+                if read != size {
+                    let problem = ReadProblem::TaggedFieldSize { tag, declared: size, read };
+                    return Err(value.error(problem));
                 }
             }
             self.position = start + size;
@@ -288,7 +320,7 @@ impl Reader {
         let start = self.position;
         let tag = self.unsigned_varint()?;
         if u64::from(tag) < *next_tag {
-            return Err(ReadError { position: start, problem: ReadProblem::TagOutOfOrder(tag) });
+            return Err(ReadError::new(start, ReadProblem::TagOutOfOrder(tag)));
         }
         *next_tag = u64::from(tag) + 1;
         let size_at = self.position;
@@ -300,7 +332,7 @@ impl Reader {
     /// An error at the present position.
     #[must_use]
     pub const fn error(&self, problem: ReadProblem) -> ReadError {
-        ReadError { position: self.position, problem }
+        ReadError::new(self.position, problem)
     }
 
     /// The bytes between two positions already passed.
@@ -324,13 +356,11 @@ impl Reader {
         let remaining = self.remaining();
         match usize::try_from(length) {
             Ok(length) if length <= remaining => Ok(Some(length)),
-            Ok(length) => Err(ReadError {
-                position: start,
-                problem: ReadProblem::Truncated { needed: length as u64, remaining },
-            }),
-            Err(_) => {
-                Err(ReadError { position: start, problem: ReadProblem::NegativeLength(length) })
-            }
+            Ok(length) => Err(ReadError::new(
+                start,
+                ReadProblem::Truncated { needed: length as u64, remaining },
+            )),
+            Err(_) => Err(ReadError::new(start, ReadProblem::NegativeLength(length))),
         }
     }
 

@@ -156,13 +156,9 @@ impl Writer {
     /// # Errors
     ///
     /// [`EncodeError::TooLarge`] above 2,147,483,647 bytes.
-    pub fn spliced_bytes(
-        &mut self,
-        bytes: Option<Bytes>,
-        flexible: bool,
-    ) -> Result<(), EncodeError> {
-        self.array_length(bytes.as_ref().map(Bytes::len), flexible)?;
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+    pub fn spliced_bytes(&mut self, bytes: Bytes, flexible: bool) -> Result<(), EncodeError> {
+        self.array_length(Some(bytes.len()), flexible)?;
+        if !bytes.is_empty() {
             self.spliced_bytes += bytes.len();
             self.splices.push((self.buffer.len(), bytes));
         }
