@@ -1,0 +1,22 @@
+//! What a job is written with: environment, streams, functions, sources and sinks.
+
+mod data_stream;
+mod functions;
+mod keyed_stream;
+mod raw_stream;
+mod sink;
+mod source;
+mod stream_execution_environment;
+mod windowed_stream;
+
+pub use data_stream::{DataStream, DataStreamSink};
+pub use functions::{AggregateFunction, Keyed};
+pub use keyed_stream::KeyedStream;
+pub use raw_stream::RawStream;
+pub use sink::{Sink, SinkContext, SinkWriter, Writer};
+pub use source::{
+    RawSourceReader, Source, SourceContext, SourceOutput, SourceReader, SourceStatus, SplitOutput,
+    SplitReader,
+};
+pub use stream_execution_environment::{ExecutionConfig, StreamExecutionEnvironment};
+pub use windowed_stream::WindowedStream;

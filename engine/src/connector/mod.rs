@@ -1,0 +1,1 @@
+//! Connectors: what jobs read from and write to.

@@ -1,0 +1,13 @@
+//! Between workers: bounded channels, the partitioner that fills them and the gate that reads them.
+
+mod barrier_aligner;
+mod channel;
+mod input_gate;
+mod key_partitioner;
+mod stream_element;
+
+pub(crate) use channel::{Channel, ChannelMatrix};
+pub(crate) use input_gate::{GateEvent, InputGate};
+pub(crate) use key_partitioner::KeyPartitioner;
+pub use stream_element::{CheckpointBarrier, CheckpointKind};
+pub(crate) use stream_element::{KeyedElement, StreamElement};

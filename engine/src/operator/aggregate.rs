@@ -1,0 +1,105 @@
+//! The running aggregate: a changelog with one output per input, the key's result so far.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::{Collector, Output};
+use crate::api::{AggregateFunction, Keyed};
+use crate::error::OperatorError;
+use crate::exchange::{CheckpointBarrier, KeyedElement};
+use crate::metrics::Counters;
+use crate::state::{StateCodec, ValueState};
+use crate::task::{ProcessElement, SnapshotContext};
+use crate::time::WatermarkStatus;
+
+/// See [`KeyedStream::aggregate`](crate::api::KeyedStream::aggregate).
+pub(crate) struct RunningAggregate<K, A, D>
+where
+    A: AggregateFunction,
+{
+    pub(crate) uid: Arc<str>,
+    pub(crate) function: A,
+    pub(crate) accumulators: ValueState<K, A::Accumulator>,
+    pub(crate) counters: Counters,
+    pub(crate) downstream: D,
+}
+
+impl<K, A, D> ProcessElement<KeyedElement<K, A::Input>> for RunningAggregate<K, A, D>
+where
+    K: StateCodec + Hash + Eq + Clone + Send,
+    A: AggregateFunction,
+    A::Accumulator: StateCodec + Send,
+    D: Collector<Keyed<K, A::Output>>,
+{
+    fn process(&mut self, element: KeyedElement<K, A::Input>) -> Result<(), OperatorError> {
+        let KeyedElement { key, key_group, element, timestamp } = element;
+        let Self { uid, function, accumulators, counters, downstream } = self;
+        counters.records_in += 1;
+        let function = &*function;
+        let value = accumulators
+            .update(
+                &key,
+                key_group,
+                || function.create_accumulator(),
+                |accumulator| {
+                    function.add(element, accumulator);
+                    function.result(accumulator)
+                },
+            )
+            .map_err(|error| error.in_operator(uid))?;
+        counters.records_out += 1;
+        downstream.collect(Keyed { key, value }, timestamp)
+    }
+}
+
+impl<K, A, D> Output for RunningAggregate<K, A, D>
+where
+    K: StateCodec + Hash + Eq + Send,
+    A: AggregateFunction,
+    A::Accumulator: StateCodec + Send,
+    D: Output,
+{
+    fn open(&mut self) -> Result<(), OperatorError> {
+        self.downstream.open()
+    }
+
+    fn on_watermark(&mut self, watermark: i64) -> Result<(), OperatorError> {
+        self.counters.watermark(watermark);
+        self.downstream.on_watermark(watermark)
+    }
+
+    fn on_watermark_status(&mut self, status: WatermarkStatus) -> Result<(), OperatorError> {
+        self.downstream.on_watermark_status(status)
+    }
+
+    fn on_barrier(
+        &mut self,
+        barrier: CheckpointBarrier,
+        snapshot: &mut SnapshotContext,
+    ) -> Result<(), OperatorError> {
+        let delta = self
+            .accumulators
+            .seal(barrier.checkpoint)
+            .map_err(|error| error.in_operator(&self.uid))?;
+        snapshot.add_state(delta);
+        self.downstream.on_barrier(barrier, snapshot)
+    }
+
+    fn on_batch_end(&mut self) -> Result<(), OperatorError> {
+        self.counters.publish();
+        self.downstream.on_batch_end()
+    }
+
+    fn on_end(&mut self) -> Result<(), OperatorError> {
+        self.downstream.on_end()
+    }
+
+    fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError> {
+        self.accumulators.confirm(checkpoint);
+        self.downstream.on_checkpoint_confirmed(checkpoint)
+    }
+
+    fn has_capacity(&self) -> bool {
+        self.downstream.has_capacity()
+    }
+}

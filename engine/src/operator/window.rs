@@ -1,0 +1,144 @@
+//! Tumbling windows in event time: one accumulator per key and open window, one result when the watermark passes its end.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::{Collector, Output};
+use crate::api::AggregateFunction;
+use crate::error::OperatorError;
+use crate::exchange::{CheckpointBarrier, KeyedElement};
+use crate::metrics::Counters;
+use crate::state::StateCodec;
+use crate::task::{ProcessElement, SnapshotContext};
+use crate::time::{WATERMARK_MIN, WatermarkStatus};
+use crate::window::{OpenWindows, TumblingEventTimeWindows, WindowResult};
+
+/// See [`WindowedStream::aggregate`](crate::api::WindowedStream::aggregate).
+pub(crate) struct WindowAggregate<K, A, D>
+where
+    A: AggregateFunction,
+{
+    pub(crate) uid: Arc<str>,
+    pub(crate) assigner: TumblingEventTimeWindows,
+    pub(crate) function: A,
+    pub(crate) windows: OpenWindows<K, A::Accumulator>,
+    /// Event time of this operator; part of the checkpoint, so that a replay drops what was late before.
+    pub(crate) watermark: i64,
+    pub(crate) counters: Counters,
+    pub(crate) downstream: D,
+}
+
+impl<K, A, D> WindowAggregate<K, A, D>
+where
+    K: StateCodec + Hash + Eq + Send,
+    A: AggregateFunction,
+    A::Accumulator: StateCodec + Send,
+    D: Collector<WindowResult<K, A::Output>>,
+{
+    /// Emits the results of all windows that end at or before the watermark, in the order of (end, key) and with the
+    /// window's last millisecond as their timestamp.
+    fn fire(&mut self) -> Result<(), OperatorError> {
+        while let Some(pane) = self.windows.take_closed(self.watermark) {
+            let window = pane.window();
+            for (key, accumulator) in pane.into_entries() {
+                let value = self.function.result(&accumulator);
+                self.counters.records_out += 1;
+                let result = WindowResult { key, window, value };
+                self.downstream.collect(result, window.max_timestamp())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<K, A, D> ProcessElement<KeyedElement<K, A::Input>> for WindowAggregate<K, A, D>
+where
+    K: StateCodec + Hash + Eq + Send,
+    A: AggregateFunction,
+    A::Accumulator: StateCodec + Send,
+    D: Collector<WindowResult<K, A::Output>>,
+{
+    fn process(&mut self, element: KeyedElement<K, A::Input>) -> Result<(), OperatorError> {
+        let KeyedElement { key, key_group, element, timestamp } = element;
+        let Self { uid, assigner, function, windows, counters, .. } = self;
+        counters.records_in += 1;
+        let window = assigner
+            .assign(timestamp)
+            .map_err(|error| OperatorError::new(error).in_operator(uid))?;
+        if window.max_timestamp() <= self.watermark {
+            counters.late_records_dropped += 1;
+            return Ok(());
+        }
+        let function = &*function;
+        windows
+            .update(
+                window,
+                key,
+                key_group,
+                || function.create_accumulator(),
+                |accumulator| function.add(element, accumulator),
+            )
+            .map_err(|error| error.in_operator(uid))
+    }
+}
+
+impl<K, A, D> Output for WindowAggregate<K, A, D>
+where
+    K: StateCodec + Hash + Eq + Send,
+    A: AggregateFunction,
+    A::Accumulator: StateCodec + Send,
+    D: Collector<WindowResult<K, A::Output>>,
+{
+    fn open(&mut self) -> Result<(), OperatorError> {
+        self.downstream.open()?;
+        self.counters.watermark(self.watermark);
+        self.windows.load().map_err(|error| error.in_operator(&self.uid))
+    }
+
+    fn on_watermark(&mut self, watermark: i64) -> Result<(), OperatorError> {
+        // After a restore with other workers the inputs may lag behind what this operator has fired.
+        if watermark > self.watermark {
+            self.watermark = watermark;
+            self.counters.watermark(watermark);
+            self.fire()?;
+            self.downstream.on_watermark(watermark)?;
+        }
+        Ok(())
+    }
+
+    fn on_watermark_status(&mut self, status: WatermarkStatus) -> Result<(), OperatorError> {
+        self.downstream.on_watermark_status(status)
+    }
+
+    fn on_barrier(
+        &mut self,
+        barrier: CheckpointBarrier,
+        snapshot: &mut SnapshotContext,
+    ) -> Result<(), OperatorError> {
+        let delta =
+            self.windows.seal(barrier.checkpoint).map_err(|error| error.in_operator(&self.uid))?;
+        snapshot.add_state(delta);
+        if self.watermark > WATERMARK_MIN {
+            snapshot.add_watermark(&self.uid, self.watermark);
+        }
+        self.downstream.on_barrier(barrier, snapshot)
+    }
+
+    fn on_batch_end(&mut self) -> Result<(), OperatorError> {
+        self.counters.publish();
+        self.downstream.on_batch_end()
+    }
+
+    fn on_end(&mut self) -> Result<(), OperatorError> {
+        self.counters.publish();
+        self.downstream.on_end()
+    }
+
+    fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError> {
+        self.downstream.on_checkpoint_confirmed(checkpoint)
+    }
+
+    fn has_capacity(&self) -> bool {
+        self.downstream.has_capacity()
+    }
+}

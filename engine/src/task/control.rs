@@ -1,0 +1,103 @@
+//! What the coordinator tells a worker and what the worker answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::WorkerNotifier;
+use crate::error::OperatorError;
+use crate::exchange::CheckpointBarrier;
+use crate::state::{SourcePosition, StateDelta};
+
+/// A message to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlMessage {
+    /// Inject this barrier at all sources, between two units of input.
+    TriggerCheckpoint(CheckpointBarrier),
+    /// Checkpoint n is committed and its state changes are readable through the store.
+    CheckpointConfirmed(u64),
+    /// Drop everything and end.
+    Stop,
+}
+
+/// A worker's part of one checkpoint: complete once every worker's part is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedSnapshot {
+    /// Number of the checkpoint.
+    pub checkpoint: u64,
+    /// Index of the worker.
+    pub worker: usize,
+    /// Changes of keyed state since the checkpoint before.
+    pub states: Vec<StateDelta>,
+    /// Positions of the splits that the worker reads: source uid and position.
+    pub positions: Vec<(Arc<str>, SourcePosition)>,
+    /// Watermarks of operators by uid; of several workers the largest counts.
+    pub watermarks: BTreeMap<String, i64>,
+}
+
+/// A message from a worker.
+#[derive(Debug)]
+pub enum WorkerReport {
+    /// The worker's part of a checkpoint. Everything that belongs to it has been handed to the sinks.
+    Sealed(SealedSnapshot),
+    /// All inputs of the worker have ended. It still takes checkpoints until it is stopped.
+    Finished {
+        /// Index of the worker.
+        worker: usize,
+    },
+    /// The worker ended by an error; the job has to be rolled back or ended.
+    Failed {
+        /// Index of the worker.
+        worker: usize,
+        /// What happened.
+        error: OperatorError,
+    },
+    /// The worker ended because it was told to.
+    Stopped {
+        /// Index of the worker.
+        worker: usize,
+    },
+}
+
+/// Where reports go. Must not block.
+#[derive(Clone)]
+pub(crate) struct ReportSender(Arc<dyn Fn(WorkerReport) + Send + Sync>);
+
+impl ReportSender {
+    pub(crate) fn new(receive: impl Fn(WorkerReport) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(receive))
+    }
+
+    pub(crate) fn send(&self, report: WorkerReport) {
+        (self.0)(report);
+    }
+}
+
+impl fmt::Debug for ReportSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReportSender")
+    }
+}
+
+/// The worker's inbox.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mailbox {
+    // Guards a handful of messages per checkpoint between the coordinator and one worker.
+    messages: Arc<Mutex<VecDeque<ControlMessage>>>,
+    notifier: WorkerNotifier,
+}
+
+impl Mailbox {
+    pub(crate) fn new(notifier: WorkerNotifier) -> Self {
+        Self { messages: Arc::default(), notifier }
+    }
+
+    pub(crate) fn send(&self, message: ControlMessage) {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push_back(message);
+        self.notifier.notify();
+    }
+
+    pub(crate) fn take(&self) -> Option<ControlMessage> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}

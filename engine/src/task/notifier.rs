@@ -1,0 +1,80 @@
+//! Wakes a parked worker.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+
+/// Tells one worker that something happened which it may be waiting for: input, capacity, a control message. Cheap to
+/// clone and to call; calls while the worker runs are remembered.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerNotifier(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    notified: AtomicBool,
+    // Guards the handle of the worker's thread, which exists later than the notifier. Taken only when a worker starts to
+    // wait and when a waiting worker is woken.
+    parked: Mutex<Option<Thread>>,
+}
+
+impl WorkerNotifier {
+    /// A notifier whose worker does not wait yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wakes the worker, or keeps it from parking next time.
+    pub fn notify(&self) {
+        if !self.0.notified.swap(true, Ordering::AcqRel) {
+            let parked = self.0.parked.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(thread) = parked.as_ref() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Whether a notification is waiting to be taken.
+    #[must_use]
+    pub fn is_notified(&self) -> bool {
+        self.0.notified.load(Ordering::Acquire)
+    }
+
+    /// Parks the calling thread until notified; returns at once if that happened since the last call.
+    pub(crate) fn wait(&self) {
+        if self.take() {
+            return;
+        }
+        let thread = Some(thread::current());
+        *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        while !self.take() {
+            thread::park();
+        }
+    }
+
+    fn take(&self) -> bool {
+        self.0.notified.swap(false, Ordering::AcqRel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_before_the_wait_is_not_lost() {
+        let notifier = WorkerNotifier::new();
+        notifier.notify();
+        notifier.wait();
+        assert!(!notifier.is_notified());
+    }
+
+    #[test]
+    fn a_waiting_thread_is_woken() {
+        let notifier = WorkerNotifier::new();
+        let waker = notifier.clone();
+        let waiting = thread::spawn(move || notifier.wait());
+        waker.notify();
+        waiting.join().unwrap();
+    }
+}

@@ -1,0 +1,93 @@
+//! What one worker contributes to a checkpoint, collected chain by chain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::SealedSnapshot;
+use crate::state::{SourcePosition, StateDelta};
+
+/// Collects what the operators of one worker have to say at a barrier.
+#[derive(Debug)]
+pub struct SnapshotContext {
+    sealed: SealedSnapshot,
+}
+
+impl SnapshotContext {
+    pub(crate) fn new(checkpoint: u64, worker: usize) -> Self {
+        Self {
+            sealed: SealedSnapshot {
+                checkpoint,
+                worker,
+                states: Vec::new(),
+                positions: Vec::new(),
+                watermarks: BTreeMap::new(),
+            },
+        }
+    }
+
+    /// Adds the changes of one keyed state.
+    pub fn add_state(&mut self, delta: StateDelta) {
+        if !delta.entries.is_empty() {
+            self.sealed.states.push(delta);
+        }
+    }
+
+    /// Adds the position of one split of the source `uid`.
+    pub fn add_position(&mut self, uid: &Arc<str>, position: SourcePosition) {
+        self.sealed.positions.push((Arc::clone(uid), position));
+    }
+
+    /// Adds the watermark of the operator `uid`.
+    pub fn add_watermark(&mut self, uid: &str, watermark: i64) {
+        self.sealed.watermarks.insert(uid.to_owned(), watermark);
+    }
+}
+
+/// The checkpoints of one worker that have begun and are not sealed. There is at most one unless a chain is faster than
+/// the mailbox, which alignment rules out for all but the first barrier.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    worker: usize,
+    tasks: usize,
+    pending: BTreeMap<u64, Pending>,
+    sealed: Vec<SealedSnapshot>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    context: SnapshotContext,
+    passed: usize,
+}
+
+impl Snapshots {
+    /// For a worker with `tasks` tasks, each of which every barrier has to pass.
+    pub(crate) fn new(worker: usize, tasks: usize) -> Self {
+        Self { worker, tasks, pending: BTreeMap::new(), sealed: Vec::new() }
+    }
+
+    /// Lets the barrier of `checkpoint` pass one task; once it has passed all of them the snapshot is sealed.
+    pub(crate) fn pass<E>(
+        &mut self,
+        checkpoint: u64,
+        barrier: impl FnOnce(&mut SnapshotContext) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let worker = self.worker;
+        let pending = self.pending.entry(checkpoint).or_insert_with(|| Pending {
+            context: SnapshotContext::new(checkpoint, worker),
+            passed: 0,
+        });
+        barrier(&mut pending.context)?;
+        pending.passed += 1;
+        if pending.passed == self.tasks
+            && let Some(pending) = self.pending.remove(&checkpoint)
+        {
+            self.sealed.push(pending.context.sealed);
+        }
+        Ok(())
+    }
+
+    /// The snapshots sealed since the last call.
+    pub(crate) fn take_sealed(&mut self) -> impl Iterator<Item = SealedSnapshot> {
+        std::mem::take(&mut self.sealed).into_iter()
+    }
+}
