@@ -109,6 +109,12 @@ pub enum GraphError {
         /// Number of key groups of the job.
         max_parallelism: u16,
     },
+    /// Key groups are numbers of 15 bits.
+    #[error("max parallelism {max_parallelism} is not between 1 and 32768")]
+    InvalidMaxParallelism {
+        /// What was asked for.
+        max_parallelism: u16,
+    },
     /// Nothing is written anywhere.
     #[error("the job has no sink: end at least one stream with .sink_to(...)")]
     NoSink,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use millstream_checkpoint::StateId;
+
 use super::stream_execution_environment::Program;
 use super::{AggregateFunction, DataStream, Keyed, WindowedStream};
 use crate::error::OperatorError;
@@ -12,7 +14,7 @@ use crate::graph::{
     BuildContext, Connectors, OperatorDescription, OperatorInfo, StateDescription, Stream,
 };
 use crate::operator::{Collector, RunningAggregate};
-use crate::state::{StateCodec, StateId, ValueState};
+use crate::state::{StateCodec, ValueState};
 use crate::task::{GateTask, ProcessElement};
 use crate::window::TumblingEventTimeWindows;
 

@@ -12,9 +12,9 @@ use crate::graph::{
     RawStreamNode, Stream,
 };
 use crate::operator::{Collector, Filter, RawMap, RawTryMap};
-use crate::record::RecordView;
 use crate::task::Raw;
 use crate::time::{TimestampAssigner, WatermarkStrategy};
+use millstream_protocol::records::RecordView;
 
 /// A stream of borrowed records. Filtering them and writing them to a sink costs no allocation and no reference count per
 /// record; [`map`](Self::map) and [`try_map`](Self::try_map) make owned elements.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::error::OperatorError;
 use crate::graph::Extensions;
-use crate::record::RecordView;
-use crate::state::SourcePosition;
 use crate::task::WorkerNotifier;
+use millstream_checkpoint::SourcePosition;
+use millstream_protocol::records::RecordView;
 
 /// A source: makes one reader per worker.
 pub trait Source: Clone + Send + 'static {

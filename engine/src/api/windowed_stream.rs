@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use millstream_checkpoint::StateId;
+
 use super::keyed_stream::KeyedEdge;
 use super::stream_execution_environment::Program;
 use super::{AggregateFunction, DataStream};
@@ -12,7 +14,7 @@ use crate::graph::{
     BuildContext, Connectors, OperatorDescription, OperatorInfo, StateDescription, Stream,
 };
 use crate::operator::{Collector, WindowAggregate};
-use crate::state::{StateCodec, StateId};
+use crate::state::StateCodec;
 use crate::time::WATERMARK_MIN;
 use crate::window::{OpenWindows, TumblingEventTimeWindows, WindowResult};
 

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_checkpoint::LayeredState;
+
 use super::{Extensions, RestoreContext};
 use crate::api::{ExecutionConfig, SinkContext, SourceContext};
 use crate::error::{Bug, OperatorError};
 use crate::exchange::{Channel, ChannelMatrix};
 use crate::metrics::{Counters, JobMetrics};
-use crate::state::{KeyGroups, StateBackend};
+use crate::state::KeyGroups;
 use crate::task::{Task, WorkerNotifier};
 use crate::time::Clock;
 
@@ -58,7 +60,7 @@ impl BuildContext<'_> {
         self.worker
     }
 
-    pub(crate) fn state(&self) -> Arc<dyn StateBackend> {
+    pub(crate) fn state(&self) -> Arc<LayeredState> {
         Arc::clone(&self.shared.restore.state)
     }
 
@@ -71,7 +73,8 @@ impl BuildContext<'_> {
     }
 
     pub(crate) fn restored_watermark(&self, uid: &str) -> Option<i64> {
-        self.shared.restore.watermarks.get(uid).copied()
+        let mut watermarks = self.shared.restore.watermarks.iter();
+        watermarks.find(|(of, _)| of == uid).map(|(_, watermark)| *watermark)
     }
 
     /// The ends of the exchange in front of the operator at `position`, whose elements are `E`.
@@ -95,8 +98,7 @@ impl BuildContext<'_> {
     /// What the reader of the source `uid` is made from. Split i is read by worker i modulo parallelism.
     pub(crate) fn source_context(&self, uid: &Arc<str>) -> SourceContext {
         let parallelism = self.shared.config.parallelism;
-        let splits = self.shared.restore.positions.iter().filter(|(of, _)| of == uid);
-        let positions = splits.map(|(_, position)| position.clone());
+        let positions = self.shared.restore.positions.of_source(uid).cloned();
         SourceContext {
             uid: Arc::clone(uid),
             worker: self.worker,

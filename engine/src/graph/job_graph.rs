@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_checkpoint::{
+    Fingerprint, FingerprintPart, KEY_GROUPS_MAX, LayeredState, MemoryStore, Positions, StoreError,
+    Watermarks,
+};
+
 use super::build_context::SharedContext;
 use super::{BuildContext, Extensions, OperatorDescription};
 use crate::api::ExecutionConfig;
 use crate::error::{GraphError, OperatorError};
 use crate::metrics::JobMetrics;
-use crate::state::{MemoryStateBackend, SourcePosition, StateBackend};
 use crate::task::{Mailbox, ReportSender, Worker, WorkerNotifier, WorkerReport, WorkerSet};
 use crate::time::{Clock, MonotonicClock};
 
@@ -59,11 +63,11 @@ impl fmt::Debug for ConnectorDescription {
 #[derive(Clone, Debug)]
 pub struct RestoreContext {
     /// Keyed state of the checkpoint that the run starts from.
-    pub state: Arc<dyn StateBackend>,
-    /// Where every split of every source begins: source uid and position. Sources read no other splits.
-    pub positions: Vec<(Arc<str>, SourcePosition)>,
-    /// Watermarks of operators by uid: for each the largest that a worker sealed.
-    pub watermarks: BTreeMap<String, i64>,
+    pub state: Arc<LayeredState>,
+    /// Where every split of every source begins. Sources read no other splits.
+    pub positions: Positions,
+    /// Watermarks of operators, as [`SealedSnapshot::merge`](crate::task::SealedSnapshot::merge) gave them.
+    pub watermarks: Watermarks,
     /// The checkpoint that the first elements belong to.
     pub first_checkpoint: u64,
     /// What connectors find in their contexts.
@@ -74,16 +78,19 @@ pub struct RestoreContext {
 
 impl RestoreContext {
     /// Starts with empty state in memory and without any split; the first checkpoint is 1.
-    #[must_use]
-    pub fn empty() -> Self {
-        Self {
-            state: Arc::new(MemoryStateBackend::new()),
-            positions: Vec::new(),
-            watermarks: BTreeMap::new(),
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`], which a store in memory does not have.
+    pub fn empty() -> Result<Self, StoreError> {
+        Ok(Self {
+            state: Arc::new(LayeredState::new(Arc::new(MemoryStore::new()))?),
+            positions: Positions::new(),
+            watermarks: Watermarks::new(),
             first_checkpoint: 1,
             extensions: Extensions::new(),
             clock: Arc::new(MonotonicClock::new()),
-        }
+        })
     }
 }
 
@@ -99,6 +106,11 @@ impl JobGraph {
         config: ExecutionConfig,
         pipelines: Vec<Pipeline>,
     ) -> Result<Self, GraphError> {
+        if config.max_parallelism == 0 || config.max_parallelism > KEY_GROUPS_MAX {
+            return Err(GraphError::InvalidMaxParallelism {
+                max_parallelism: config.max_parallelism,
+            });
+        }
         if config.parallelism == 0 || config.parallelism > usize::from(config.max_parallelism) {
             return Err(GraphError::InvalidParallelism {
                 parallelism: config.parallelism,
@@ -123,7 +135,31 @@ impl JobGraph {
         &self.config
     }
 
-    /// All operators in the order of the program; what the job's fingerprint is made of.
+    /// What guards the job's state directory: uids, kinds and state schemas of all operators in the order of the program.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let max_parallelism = self.config.max_parallelism.to_string();
+        // Key groups name the keys of all state: another number of them would not find it again.
+        let key_groups = FingerprintPart {
+            operator_uid: "",
+            operator_kind: "key-groups",
+            state_name: "",
+            schema: &max_parallelism,
+        };
+        let parts = self.operators().flat_map(|operator| {
+            let part = |state_name, schema| FingerprintPart {
+                operator_uid: &operator.uid,
+                operator_kind: operator.kind,
+                state_name,
+                schema,
+            };
+            let states = operator.states.iter().map(move |state| part(state.name, &state.schema));
+            std::iter::once(part("", "")).chain(states)
+        });
+        Fingerprint::of(std::iter::once(key_groups).chain(parts))
+    }
+
+    /// All operators in the order of the program.
     pub fn operators(&self) -> impl Iterator<Item = &OperatorDescription> {
         self.pipelines.iter().flat_map(|pipeline| &pipeline.operators)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BuildContext, Connectors};
 use crate::error::OperatorError;
 use crate::operator::Collector;
-use crate::record::RecordView;
+use millstream_protocol::records::RecordView;
 
 /// A node that produces owned elements. Like an iterator adaptor it knows its upstream by type; unlike one it is built from
 /// the sink towards the source, once per worker, so that each worker owns a chain fused into one function.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Collector, forward_control};
 use crate::error::{Cause, OperatorError};
-use crate::record::RecordView;
+use millstream_protocol::records::RecordView;
 
 /// See [`DataStream::map`](crate::api::DataStream::map).
 pub(crate) struct Map<F, D> {

@@ -5,8 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use millstream_checkpoint::{LayeredState, StateDelta, StateId};
 
-use super::{StateBackend, StateCodec, StateDelta, StateId};
+use super::StateCodec;
 use crate::error::OperatorError;
 
 /// The value state of one operator at one worker.
@@ -15,7 +16,7 @@ use crate::error::OperatorError;
 /// values are dropped when there are more than `entries_max`, those that were not used lately first.
 pub(crate) struct ValueState<K, V> {
     id: StateId,
-    backend: Arc<dyn StateBackend>,
+    backend: Arc<LayeredState>,
     slots_by_key: HashMap<K, usize>,
     slots: Vec<Option<Slot<V>>>,
     free: Vec<usize>,
@@ -43,7 +44,7 @@ where
     /// Reads from `backend`; the first change belongs to checkpoint `current`.
     pub(crate) fn new(
         id: StateId,
-        backend: Arc<dyn StateBackend>,
+        backend: Arc<LayeredState>,
         current: u64,
         entries_max: usize,
     ) -> Self {

@@ -1,13 +1,9 @@
 //! Keyed state: typed values in the worker's memory over the job's layered store.
 
-mod backend;
 mod codec;
 mod key_groups;
 mod keyed_state;
 
-pub use backend::{
-    MemoryStateBackend, SourcePosition, StateBackend, StateDelta, StateError, StateId,
-};
 pub use codec::{CodecError, StateCodec};
 pub use key_groups::KeyGroups;
 pub(crate) use keyed_state::ValueState;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use millstream_checkpoint::{Positions, StateDelta, Watermarks};
+
 use super::WorkerNotifier;
 use crate::error::OperatorError;
 use crate::exchange::CheckpointBarrier;
-use crate::state::{SourcePosition, StateDelta};
 
 /// A message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +30,30 @@ pub struct SealedSnapshot {
     pub worker: usize,
     /// Changes of keyed state since the checkpoint before.
     pub states: Vec<StateDelta>,
-    /// Positions of the splits that the worker reads: source uid and position.
-    pub positions: Vec<(Arc<str>, SourcePosition)>,
-    /// Watermarks of operators by uid; of several workers the largest counts.
-    pub watermarks: BTreeMap<String, i64>,
+    /// Positions of the splits that the worker reads.
+    pub positions: Positions,
+    /// Watermarks of operators; of several workers the largest counts.
+    pub watermarks: Watermarks,
+}
+
+impl SealedSnapshot {
+    /// Puts the parts of all workers together; the index is that of the last part.
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let merged = parts.into_iter().reduce(|mut merged, part| {
+            merged.worker = part.worker;
+            merged.states.extend(part.states);
+            merged.positions.extend(part.positions);
+            merged.watermarks.extend(part.watermarks);
+            merged
+        })?;
+        let mut watermarks = BTreeMap::new();
+        for (uid, watermark) in merged.watermarks {
+            // What one worker has fired must not be fired again by another that takes its key groups over.
+            let known = watermarks.entry(uid).or_insert(watermark);
+            *known = watermark.max(*known);
+        }
+        Some(Self { watermarks: watermarks.into_iter().collect(), ..merged })
+    }
 }
 
 /// A message from a worker.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millstream_checkpoint::{Positions, SourcePosition, StateDelta};
+
 use super::SealedSnapshot;
-use crate::state::{SourcePosition, StateDelta};
 
 /// Collects what the operators of one worker have to say at a barrier.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ impl SnapshotContext {
                 checkpoint,
                 worker,
                 states: Vec::new(),
-                positions: Vec::new(),
-                watermarks: BTreeMap::new(),
+                positions: Positions::new(),
+                watermarks: Vec::new(),
             },
         }
     }
@@ -34,12 +35,12 @@ impl SnapshotContext {
 
     /// Adds the position of one split of the source `uid`.
     pub fn add_position(&mut self, uid: &Arc<str>, position: SourcePosition) {
-        self.sealed.positions.push((Arc::clone(uid), position));
+        self.sealed.positions.insert(Arc::clone(uid), position);
     }
 
     /// Adds the watermark of the operator `uid`.
     pub fn add_watermark(&mut self, uid: &str, watermark: i64) {
-        self.sealed.watermarks.insert(uid.to_owned(), watermark);
+        self.sealed.watermarks.push((uid.to_owned(), watermark));
     }
 }
 

@@ -12,8 +12,8 @@ use crate::error::OperatorError;
 use crate::exchange::{CheckpointBarrier, CheckpointKind};
 use crate::metrics::Counters;
 use crate::operator::{Collector, Output};
-use crate::record::RecordView;
 use crate::time::{Clock, SplitWatermarks, TimestampAssigner, WATERMARK_MAX, WatermarkStatus};
+use millstream_protocol::records::RecordView;
 
 /// A reader, the splits' event time and the chain behind them.
 pub(crate) struct SourceTask<R, A, D> {

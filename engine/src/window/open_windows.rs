@@ -6,16 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use millstream_checkpoint::{KeyRange, LayeredState, StateDelta, StateId};
 
 use super::{TimeWindow, TumblingEventTimeWindows};
 use crate::error::{Bug, OperatorError};
-use crate::state::{StateBackend, StateCodec, StateDelta, StateId};
+use crate::state::StateCodec;
 
 /// All windows that have not closed yet. They are held in memory whole; the state in the store is
 /// `key group (u16) | window end (i64, order preserving) | key` → accumulator, and is deleted when the window closes.
 pub(crate) struct OpenWindows<K, A> {
     id: StateId,
-    backend: Arc<dyn StateBackend>,
+    backend: Arc<LayeredState>,
     key_groups: Range<u16>,
     assigner: TumblingEventTimeWindows,
     panes: BTreeMap<i64, Pane<K, A>>,
@@ -50,7 +51,7 @@ where
     /// The windows of the keys in `key_groups`; the first change belongs to checkpoint `current`.
     pub(crate) fn new(
         id: StateId,
-        backend: Arc<dyn StateBackend>,
+        backend: Arc<LayeredState>,
         key_groups: Range<u16>,
         assigner: TumblingEventTimeWindows,
         current: u64,
@@ -69,16 +70,12 @@ where
 
     /// Reads the windows that were open at the checkpoint which the job starts from.
     pub(crate) fn load(&mut self) -> Result<(), OperatorError> {
-        let Self { id, backend, key_groups, assigner, panes, .. } = self;
-        let mut failed = None;
-        backend
-            .scan_key_groups(id, key_groups.start, key_groups.end, &mut |store_key, value| {
-                if failed.is_none() {
-                    failed = load_entry(panes, *assigner, store_key, &value).err();
-                }
-            })
-            .map_err(OperatorError::new)?;
-        failed.map_or(Ok(()), Err)
+        let range = KeyRange::key_groups(self.key_groups.start, self.key_groups.end);
+        for entry in self.backend.scan(&self.id, &range).map_err(OperatorError::new)? {
+            let (store_key, value) = entry.map_err(OperatorError::new)?;
+            load_entry(&mut self.panes, self.assigner, store_key, &value)?;
+        }
+        Ok(())
     }
 
     /// Changes the accumulator of `key` in `window`, which starts from `create`.
