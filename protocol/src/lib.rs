@@ -2,17 +2,22 @@
 
 pub mod backoff;
 pub mod error_code;
+pub mod fetch;
 pub mod frame;
 pub mod guard;
 pub mod ids;
 pub mod messages;
 pub mod network;
 pub mod records;
+mod stale_metadata;
+#[cfg(test)]
+mod test_metadata;
 pub mod time;
 pub mod wire;
 
 pub use error_code::ErrorCode;
 pub use ids::{IsolationLevel, NodeId, ProducerIdAndEpoch, TopicPartition};
 pub use messages::{ApiKey, Request, Response};
+pub use stale_metadata::StaleMetadata;
 pub use time::Timestamp;
 pub use wire::{EncodeError, EncodedFrame, WireError};

@@ -6,7 +6,7 @@ use super::{ConnectionClass, Destination, RequestToken};
 use crate::messages::Request;
 
 /// A request that a machine wants sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OutgoingRequest {
     /// For whom.
     pub destination: Destination,
