@@ -1,0 +1,222 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Kafka's own client for interoperability tests: one command a line on standard input, JSON lines on standard output. The last
+ * line of an answer has the field "done" or "error". Bytes are hexadecimal text, null is null. Ends with its standard input.
+ */
+public final class InteropClient {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final HexFormat HEX = HexFormat.of();
+
+    private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+    /** Producers whose transaction was left open, by transactional id; a later command with the id goes on with it. */
+    private final Map<String, KafkaProducer<byte[], byte[]>> open = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        InteropClient client = new InteropClient();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                JsonNode command = JSON.readTree(line);
+                client.run(command, answer);
+                answer.put("done", true);
+            } catch (Exception e) {
+                Throwable cause = e instanceof java.util.concurrent.ExecutionException && e.getCause() != null ? e.getCause() : e;
+                answer.removeAll();
+                answer.put("error", cause.getClass().getName() + ": " + cause.getMessage());
+            }
+            client.print(answer);
+            client.out.flush();
+        }
+        System.exit(0);
+    }
+
+    private void run(JsonNode command, ObjectNode answer) throws Exception {
+        switch (command.get("op").asText()) {
+            case "produce" -> produce(command, answer);
+            case "consume" -> consume(command);
+            case "transactions" -> transactions(command, answer);
+            case "createTopic" -> createTopic(command);
+            case "deleteTopic" -> deleteTopic(command);
+            default -> throw new IllegalArgumentException("unknown command " + command);
+        }
+    }
+
+    private void produce(JsonNode command, ObjectNode answer) throws Exception {
+        String transactionalId = command.path("transactionalId").asText(null);
+        String end = command.path("end").asText("commit");
+        KafkaProducer<byte[], byte[]> producer = transactionalId == null ? null : open.remove(transactionalId);
+        boolean goesOn = producer != null;
+        if (!goesOn) {
+            Properties properties = properties(command);
+            properties.put("compression.type", command.path("codec").asText("none"));
+            if (transactionalId != null) {
+                properties.put("transactional.id", transactionalId);
+            }
+            // Records of one command share batches, unless the test asks otherwise.
+            properties.put("linger.ms", "20");
+            command.path("properties").fields().forEachRemaining(e -> properties.put(e.getKey(), e.getValue().asText()));
+            producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+        }
+        boolean keep = transactionalId != null && end.equals("open");
+        try {
+            if (transactionalId != null && !goesOn) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
+            String topic = command.get("topic").asText();
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (JsonNode record : command.get("records")) {
+                Integer partition = record.path("partition").isInt() ? (Integer) record.get("partition").asInt() : null;
+                Long timestamp = record.path("timestamp").isNumber() ? (Long) record.get("timestamp").asLong() : null;
+                ProducerRecord<byte[], byte[]> r =
+                    new ProducerRecord<>(topic, partition, timestamp, bytes(record.path("key")), bytes(record.path("value")));
+                for (JsonNode header : record.path("headers")) {
+                    r.headers().add(header.get(0).asText(), bytes(header.get(1)));
+                }
+                sent.add(producer.send(r));
+            }
+            producer.flush();
+            ArrayNode offsets = answer.putArray("offsets");
+            for (Future<RecordMetadata> future : sent) {
+                RecordMetadata metadata = future.get();
+                offsets.addArray().add(metadata.partition()).add(metadata.offset());
+            }
+            if (transactionalId != null && end.equals("commit")) {
+                producer.commitTransaction();
+            } else if (transactionalId != null && end.equals("abort")) {
+                producer.abortTransaction();
+            }
+        } finally {
+            if (keep) {
+                open.put(transactionalId, producer);
+            } else {
+                producer.close(Duration.ofSeconds(10));
+            }
+        }
+    }
+
+    private void consume(JsonNode command) throws Exception {
+        Properties properties = properties(command);
+        properties.put("isolation.level", command.path("isolation").asText("read_committed"));
+        properties.put("auto.offset.reset", "earliest");
+        properties.put("enable.auto.commit", "false");
+        properties.put("allow.auto.create.topics", "false");
+        long deadline = System.nanoTime() + Duration.ofMillis(command.path("limitMs").asLong(60_000)).toNanos();
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            List<TopicPartition> partitions = new ArrayList<>();
+            for (PartitionInfo info : consumer.partitionsFor(command.get("topic").asText())) {
+                partitions.add(new TopicPartition(info.topic(), info.partition()));
+            }
+            if (partitions.isEmpty()) {
+                throw new IllegalArgumentException("there is no topic " + command.get("topic"));
+            }
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            // Under read_committed this is the last stable offset.
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            while (ends.entrySet().stream().anyMatch(e -> consumer.position(e.getKey()) < e.getValue())) {
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("the end " + ends + " was not reached in time");
+                }
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    if (record.offset() < ends.get(new TopicPartition(record.topic(), record.partition()))) {
+                        print(json(record));
+                    }
+                }
+            }
+        }
+    }
+
+    private static ObjectNode json(ConsumerRecord<byte[], byte[]> record) {
+        ObjectNode node = JSON.createObjectNode();
+        node.put("topic", record.topic());
+        node.put("partition", record.partition());
+        node.put("offset", record.offset());
+        node.put("timestamp", record.timestamp());
+        node.put("key", hex(record.key()));
+        node.put("value", hex(record.value()));
+        ArrayNode headers = node.putArray("headers");
+        for (Header header : record.headers()) {
+            headers.addArray().add(header.key()).add(hex(header.value()));
+        }
+        return node;
+    }
+
+    private void transactions(JsonNode command, ObjectNode answer) throws Exception {
+        try (Admin admin = Admin.create(properties(command))) {
+            ArrayNode list = answer.putArray("transactions");
+            for (TransactionListing listing : admin.listTransactions().all().get()) {
+                list.addObject()
+                    .put("transactionalId", listing.transactionalId())
+                    .put("producerId", listing.producerId())
+                    .put("state", listing.state().toString());
+            }
+        }
+    }
+
+    private void createTopic(JsonNode command) throws Exception {
+        try (Admin admin = Admin.create(properties(command))) {
+            Map<String, String> configs = new HashMap<>();
+            command.path("configs").fields().forEachRemaining(e -> configs.put(e.getKey(), e.getValue().asText()));
+            NewTopic topic = new NewTopic(
+                command.get("topic").asText(), Optional.of(command.path("partitions").asInt(1)), Optional.empty());
+            admin.createTopics(List.of(topic.configs(configs))).all().get();
+        }
+    }
+
+    private void deleteTopic(JsonNode command) throws Exception {
+        try (Admin admin = Admin.create(properties(command))) {
+            admin.deleteTopics(List.of(command.get("topic").asText())).all().get();
+        }
+    }
+
+    private static Properties properties(JsonNode command) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", command.get("bootstrap").asText());
+        return properties;
+    }
+
+    private static byte[] bytes(JsonNode node) {
+        return node.isTextual() ? HEX.parseHex(node.asText()) : null;
+    }
+
+    private static String hex(byte[] bytes) {
+        return bytes == null ? null : HEX.formatHex(bytes);
+    }
+
+    private void print(JsonNode node) throws Exception {
+        out.println(JSON.writeValueAsString(node));
+    }
+}

@@ -1,0 +1,102 @@
+//! The jars of one Kafka release, brought once by Maven into the cache folder.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::cache::{cache_dir, fill_once};
+use crate::kafka::error::{Action, ClusterError};
+
+const POM: &str = include_str!("../../java/pom.xml");
+const LOG_CONFIG: &str = include_str!("../../java/log4j2.xml");
+
+/// Flags that make short-lived JVMs start quickly; they make a loaded one slow.
+pub(crate) const QUICK_START: [&str; 3] =
+    ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
+
+/// The jars of one release, ready to run.
+#[derive(Clone, Debug)]
+pub struct KafkaJars {
+    folder: PathBuf,
+}
+
+impl KafkaJars {
+    /// Resolves the jars of `version`, such as `4.3.1`, or finds them in the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::Command`] with Maven's own words, if it can not bring them.
+    pub fn resolve(version: &str) -> Result<Self, ClusterError> {
+        let folder = cache_dir().join("kafka").join(version);
+        fill_once(&folder, |staging| copy_jars(version, staging))?;
+        Ok(Self { folder })
+    }
+
+    /// The folder that holds `libs/` and what was compiled against them.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A class path for `java -cp`.
+    #[must_use]
+    pub fn class_path(&self) -> OsString {
+        self.folder.join("libs/*").into_os_string()
+    }
+
+    /// Arguments of `java` up to the main class: class path, logging, flags for a quick start.
+    pub(crate) fn tool_args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = QUICK_START.iter().map(OsString::from).collect();
+        args.extend(["-Xmx256m", "-Dmillstream.log.level=warn"].map(OsString::from));
+        args.push(self.log_config());
+        args.push("-cp".into());
+        args.push(self.class_path());
+        args
+    }
+
+    pub(crate) fn log_config(&self) -> OsString {
+        let mut option = OsString::from("-Dlog4j2.configurationFile=");
+        option.push(self.folder.join("log4j2.xml"));
+        option
+    }
+}
+
+fn copy_jars(version: &str, staging: &Path) -> Result<(), ClusterError> {
+    let write = |name: &str, text: &str| {
+        fs::write(staging.join(name), text).action(|| format!("write {name} for Maven"))
+    };
+    write("pom.xml", POM)?;
+    write("log4j2.xml", LOG_CONFIG)?;
+    let output = Command::new("mvn")
+        .args(["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"])
+        .arg(format!("-Dkafka.version={version}"))
+        .current_dir(staging)
+        .stdin(Stdio::null())
+        .output()
+        .action(|| "start mvn".to_owned())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    Err(ClusterError::Command {
+        command: format!("mvn dependency:copy-dependencies for Kafka {version}"),
+        code: output.status.code().unwrap_or(-1),
+        output: last_lines(&text, 12),
+    })
+}
+
+/// `JAVA_HOME`'s program if there is one, else whatever the path finds.
+pub(crate) fn java_program(name: &str) -> PathBuf {
+    std::env::var_os("JAVA_HOME")
+        .map(|home| Path::new(&home).join("bin").join(name))
+        .filter(|program| program.is_file())
+        .unwrap_or_else(|| PathBuf::from(name))
+}
+
+/// The last `count` lines of `text`.
+pub(crate) fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
+}

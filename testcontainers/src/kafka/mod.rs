@@ -1,0 +1,24 @@
+//! Real Apache Kafka: from its jars where there is a JVM, from its image where there is a Docker engine.
+
+mod builder;
+mod cluster;
+mod docker;
+mod error;
+mod jars;
+mod java_client;
+mod kept_logs;
+mod node;
+mod properties;
+mod ready;
+mod tools;
+
+pub use builder::{DEFAULT_VERSION, KafkaClusterBuilder};
+pub use cluster::KafkaCluster;
+pub use error::ClusterError;
+pub use jars::KafkaJars;
+pub(crate) use jars::java_program;
+pub use java_client::{
+    Codec, Isolation, JavaClient, JavaHeader, JavaRecord, JavaTransaction, ProduceOptions,
+    ProducedRecord, TransactionEnd,
+};
+pub use tools::{ConsoleRecord, ConsumeEnd, ListedTransaction, ToolOutput};
