@@ -80,3 +80,6 @@ pub struct NodeEndpoint {
 pub fn str_bytes(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

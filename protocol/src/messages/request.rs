@@ -9,10 +9,10 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, Reader, RequestHeader, W
 
 /// A request of any API we speak.
 ///
-/// One shape per API, whatever the version: FindCoordinator has its keys in `coordinator_keys`, OffsetFetch its groups
-/// in `groups`, DeleteTopics its names in `topics`. Encoding turns them into the older shapes, decoding back.
-/// AddPartitionsToTxn is the exception, as its newer shape is not for clients: versions up to 3 use the
-/// `v3_and_below_*` fields.
+/// Three APIs changed their shape between versions. Their requests may be filled in the newer shape alone, whatever the
+/// version they are then encoded in: FindCoordinator with `coordinator_keys`, OffsetFetch with `groups`, DeleteTopics
+/// with `topics`. The first two, decoded from an older version, have both shapes filled. AddPartitionsToTxn is the
+/// exception, as its newer shape is not for clients: versions up to 3 use the `v3_and_below_*` fields.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
@@ -159,9 +159,7 @@ impl Request {
             }
             ApiKey::ApiVersions => read_own(body, bytes, ApiVersionsRequest::read)?.into(),
             ApiKey::CreateTopics => Self::CreateTopics(body.read(bytes)?),
-            ApiKey::DeleteTopics => {
-                shape::newer_delete_topics_request(body.read(bytes)?, version).into()
-            }
+            ApiKey::DeleteTopics => Self::DeleteTopics(body.read(bytes)?),
             ApiKey::InitProducerId => Self::InitProducerId(body.read(bytes)?),
             ApiKey::AddPartitionsToTxn => Self::AddPartitionsToTxn(body.read(bytes)?),
             ApiKey::EndTxn => Self::EndTxn(body.read(bytes)?),

@@ -9,9 +9,10 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, ResponseHeader, WireErro
 
 /// A response of any API we speak.
 ///
-/// One shape per API, whatever the version: FindCoordinator has its coordinators in `coordinators` (with an empty key
-/// below version 4), OffsetFetch its groups in `groups` (with an empty id below version 8). Encoding turns them into
-/// the older shapes, decoding back. AddPartitionsToTxn up to version 3 uses `results_by_topic_v3_and_below`.
+/// Two APIs changed their shape between versions. Their responses may be filled in the newer shape alone, whatever the
+/// version they are then encoded in: FindCoordinator with `coordinators`, OffsetFetch with `groups`. Decoded from an
+/// older version they have both shapes filled; the key of the coordinator and the id of the group are then empty.
+/// AddPartitionsToTxn up to version 3 uses `results_by_topic_v3_and_below`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Response {

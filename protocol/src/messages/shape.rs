@@ -1,8 +1,9 @@
-//! One shape per API, whatever the version.
+//! Old and new shapes of one API.
 //!
 //! Some APIs were reshaped when they learned to ask for several things at once: FindCoordinator 4, OffsetFetch 8,
-//! DeleteTopics 6. Callers fill and read the newer shape only; here it is turned into the older one for an older
-//! version, and back. A message that already has the older shape passes unchanged.
+//! DeleteTopics 6. Who fills only the newer shape can have it written in an older version: here it is turned into the
+//! older shape. A message that already has the older shape passes unchanged. FindCoordinator and OffsetFetch messages
+//! of an older version come out of the decoder with both shapes filled, so that one way of reading serves all versions.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,10 @@ pub(super) fn find_coordinator_request(
             return Ok(Cow::Borrowed(request));
         }
         let mut newer = request.clone();
-        newer.coordinator_keys.push(std::mem::take(&mut newer.key));
+        let key = std::mem::take(&mut newer.key);
+        if newer.coordinator_keys.is_empty() {
+            newer.coordinator_keys.push(key);
+        }
         return Ok(Cow::Owned(newer));
     }
     match request.coordinator_keys.as_slice() {
@@ -33,13 +37,13 @@ pub(super) fn find_coordinator_request(
     }
 }
 
-/// The newer shape of a request just decoded.
+/// Adds the newer shape to a request just decoded.
 pub(super) fn newer_find_coordinator_request(
     mut request: kp::FindCoordinatorRequest,
     version: i16,
 ) -> kp::FindCoordinatorRequest {
     if version < 4 {
-        request.coordinator_keys = vec![std::mem::take(&mut request.key)];
+        request.coordinator_keys = vec![request.key.clone()];
     }
     request
 }
@@ -50,8 +54,13 @@ pub(super) fn find_coordinator_response(
     version: i16,
 ) -> Result<Cow<'_, kp::FindCoordinatorResponse>, &'static str> {
     match response.coordinators.as_slice() {
-        _ if version >= 4 => Ok(Cow::Borrowed(response)),
         [] => Ok(Cow::Borrowed(response)),
+        coordinators if version >= 4 => {
+            let newer = kp::FindCoordinatorResponse::default()
+                .with_throttle_time_ms(response.throttle_time_ms)
+                .with_coordinators(coordinators.to_vec());
+            Ok(Cow::Owned(newer))
+        }
         [coordinator] => {
             let older = kp::FindCoordinatorResponse::default()
                 .with_throttle_time_ms(response.throttle_time_ms)
@@ -66,23 +75,21 @@ pub(super) fn find_coordinator_response(
     }
 }
 
-/// The newer shape of a response just decoded. The coordinator's key is empty: the old form does not repeat it.
+/// Adds the newer shape to a response just decoded. The coordinator's key is empty: the old form does not repeat it.
 pub(super) fn newer_find_coordinator_response(
-    response: kp::FindCoordinatorResponse,
+    mut response: kp::FindCoordinatorResponse,
     version: i16,
 ) -> kp::FindCoordinatorResponse {
-    if version >= 4 {
-        return response;
+    if version < 4 {
+        let coordinator = kp::find_coordinator_response::Coordinator::default()
+            .with_node_id(response.node_id)
+            .with_host(response.host.clone())
+            .with_port(response.port)
+            .with_error_code(response.error_code)
+            .with_error_message(response.error_message.clone());
+        response.coordinators = vec![coordinator];
     }
-    let coordinator = kp::find_coordinator_response::Coordinator::default()
-        .with_node_id(response.node_id)
-        .with_host(response.host)
-        .with_port(response.port)
-        .with_error_code(response.error_code)
-        .with_error_message(response.error_message);
-    kp::FindCoordinatorResponse::default()
-        .with_throttle_time_ms(response.throttle_time_ms)
-        .with_coordinators(vec![coordinator])
+    response
 }
 
 /// OffsetFetch requests: `groups`, one group in the request itself below version 8.
@@ -91,12 +98,15 @@ pub(super) fn offset_fetch_request(
     version: i16,
 ) -> Result<Cow<'_, kp::OffsetFetchRequest>, &'static str> {
     if version >= 8 {
-        let newer = request.groups.is_empty() && !request.group_id.is_empty();
-        return Ok(if newer {
-            Cow::Owned(with_group_inside(request.clone()))
-        } else {
-            Cow::Borrowed(request)
-        });
+        let groups = match request.groups.as_slice() {
+            [] if request.group_id.is_empty() => Vec::new(),
+            [] => vec![inner_group(request)],
+            groups => groups.to_vec(),
+        };
+        let newer = kp::OffsetFetchRequest::default()
+            .with_groups(groups)
+            .with_require_stable(request.require_stable);
+        return Ok(Cow::Owned(newer));
     }
     match request.groups.as_slice() {
         [] => Ok(Cow::Borrowed(request)),
@@ -119,29 +129,31 @@ pub(super) fn offset_fetch_request(
     }
 }
 
-/// The newer shape of a request just decoded.
+/// Adds the newer shape to a request just decoded.
 pub(super) fn newer_offset_fetch_request(
-    request: kp::OffsetFetchRequest,
+    mut request: kp::OffsetFetchRequest,
     version: i16,
 ) -> kp::OffsetFetchRequest {
-    if version < 8 { with_group_inside(request) } else { request }
+    if version < 8 {
+        request.groups = vec![inner_group(&request)];
+    }
+    request
 }
 
-fn with_group_inside(request: kp::OffsetFetchRequest) -> kp::OffsetFetchRequest {
-    let topics = request.topics.map(|topics| {
-        let newer = topics.into_iter().map(|topic| {
+fn inner_group(
+    request: &kp::OffsetFetchRequest,
+) -> kp::offset_fetch_request::OffsetFetchRequestGroup {
+    let topics = request.topics.as_ref().map(|topics| {
+        let newer = topics.iter().map(|topic| {
             kp::offset_fetch_request::OffsetFetchRequestTopics::default()
-                .with_name(topic.name)
-                .with_partition_indexes(topic.partition_indexes)
+                .with_name(topic.name.clone())
+                .with_partition_indexes(topic.partition_indexes.clone())
         });
         newer.collect()
     });
-    let group = kp::offset_fetch_request::OffsetFetchRequestGroup::default()
-        .with_group_id(request.group_id)
-        .with_topics(topics);
-    kp::OffsetFetchRequest::default()
-        .with_groups(vec![group])
-        .with_require_stable(request.require_stable)
+    kp::offset_fetch_request::OffsetFetchRequestGroup::default()
+        .with_group_id(request.group_id.clone())
+        .with_topics(topics)
 }
 
 /// OffsetFetch responses: `groups`, one group in the response itself below version 8.
@@ -150,8 +162,13 @@ pub(super) fn offset_fetch_response(
     version: i16,
 ) -> Result<Cow<'_, kp::OffsetFetchResponse>, &'static str> {
     match response.groups.as_slice() {
-        _ if version >= 8 => Ok(Cow::Borrowed(response)),
         [] => Ok(Cow::Borrowed(response)),
+        groups if version >= 8 => {
+            let newer = kp::OffsetFetchResponse::default()
+                .with_throttle_time_ms(response.throttle_time_ms)
+                .with_groups(groups.to_vec());
+            Ok(Cow::Owned(newer))
+        }
         [group] => {
             let topics = group.topics.iter().map(|topic| {
                 let partitions = topic.partitions.iter().map(|partition| {
@@ -176,33 +193,32 @@ pub(super) fn offset_fetch_response(
     }
 }
 
-/// The newer shape of a response just decoded. The group's id is empty: the old form does not repeat it.
+/// Adds the newer shape to a response just decoded. The group's id is empty: the old form does not repeat it.
 pub(super) fn newer_offset_fetch_response(
-    response: kp::OffsetFetchResponse,
+    mut response: kp::OffsetFetchResponse,
     version: i16,
 ) -> kp::OffsetFetchResponse {
     if version >= 8 {
         return response;
     }
-    let topics = response.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.into_iter().map(|partition| {
+    let topics = response.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
             kp::offset_fetch_response::OffsetFetchResponsePartitions::default()
                 .with_partition_index(partition.partition_index)
                 .with_committed_offset(partition.committed_offset)
                 .with_committed_leader_epoch(partition.committed_leader_epoch)
-                .with_metadata(partition.metadata)
+                .with_metadata(partition.metadata.clone())
                 .with_error_code(partition.error_code)
         });
         kp::offset_fetch_response::OffsetFetchResponseTopics::default()
-            .with_name(topic.name)
+            .with_name(topic.name.clone())
             .with_partitions(partitions.collect())
     });
     let group = kp::offset_fetch_response::OffsetFetchResponseGroup::default()
         .with_topics(topics.collect())
         .with_error_code(response.error_code);
-    kp::OffsetFetchResponse::default()
-        .with_throttle_time_ms(response.throttle_time_ms)
-        .with_groups(vec![group])
+    response.groups = vec![group];
+    response
 }
 
 /// DeleteTopics requests: `topics`, only `topic_names` below version 6.
@@ -211,35 +227,26 @@ pub(super) fn delete_topics_request(
     version: i16,
 ) -> Result<Cow<'_, kp::DeleteTopicsRequest>, &'static str> {
     if version >= 6 {
-        return Ok(if request.topic_names.is_empty() {
-            Cow::Borrowed(request)
-        } else {
-            Cow::Owned(newer_delete_topics_request(request.clone(), 0))
+        if request.topic_names.is_empty() {
+            return Ok(Cow::Borrowed(request));
+        }
+        let mut newer = request.clone();
+        let topics = newer.topic_names.drain(..).map(|name| {
+            kp::delete_topics_request::DeleteTopicState::default().with_name(Some(name))
         });
+        newer.topics.extend(topics);
+        return Ok(Cow::Owned(newer));
     }
     if request.topics.is_empty() {
         return Ok(Cow::Borrowed(request));
     }
     let names = request.topics.iter().map(|topic| topic.name.clone());
-    let names = names.collect::<Option<Vec<_>>>().ok_or("a topic without a name")?;
+    let mut names = names.collect::<Option<Vec<_>>>().ok_or("a topic without a name")?;
+    names.extend_from_slice(&request.topic_names);
     let older = kp::DeleteTopicsRequest::default()
         .with_topic_names(names)
         .with_timeout_ms(request.timeout_ms);
     Ok(Cow::Owned(older))
-}
-
-/// The newer shape of a request just decoded.
-pub(super) fn newer_delete_topics_request(
-    mut request: kp::DeleteTopicsRequest,
-    version: i16,
-) -> kp::DeleteTopicsRequest {
-    if version < 6 {
-        let topics = request.topic_names.drain(..).map(|name| {
-            kp::delete_topics_request::DeleteTopicState::default().with_name(Some(name))
-        });
-        request.topics.extend(topics);
-    }
-    request
 }
 
 /// ListOffsets responses: no leader epochs below version 4.
@@ -256,3 +263,6 @@ pub(super) fn list_offsets_response(
     }
     Cow::Owned(older)
 }
+
+#[cfg(test)]
+mod tests;
