@@ -36,8 +36,8 @@ mod store;
 pub use codec::{FormatError, STRING_BYTES_MAX};
 pub use decide::{
     Decision, Facts, FencedReason, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
-    OwnershipPhase, RecoveryPoint, ReplayPlan, StopReason, StoreFacts, decide, look_before_fence,
-    replay_plan,
+    OwnershipPhase, RecoveryPoint, ReplayPlan, StopReason, StoreFacts, decide, decide_local,
+    look_before_fence, replay_plan,
 };
 pub use delta::{
     DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, FrozenDelta, KEY_GROUPS_MAX,

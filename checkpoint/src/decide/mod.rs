@@ -160,6 +160,62 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
+/// R4 for a job without a Kafka sink: the fsync of the delta is the decision, so every valid delta on the
+/// chain is confirmed. Gives [`Decision::FirstStart`], [`Decision::Resume`] from what META and deltas
+/// already call confirmed, [`Decision::Confirm`] from a later delta, or [`Decision::Stop`].
+#[must_use]
+pub fn decide_local(local: &LocalState) -> Decision {
+    if let Some(stop) = local.contradiction() {
+        return Decision::Stop(stop);
+    }
+    let (Some(meta), Some(confirmed)) = (&local.meta, local.confirmed()) else {
+        let directory = local.path.clone();
+        return match local.deltas.is_empty() {
+            true => Decision::FirstStart,
+            false => Decision::Stop(StopReason::MetaMissing { directory }),
+        };
+    };
+    let mut at = confirmed;
+    loop {
+        let mut next = local.deltas.iter().filter(|d| d.header.parent == at).map(|d| d.header.at);
+        match (next.next(), next.next()) {
+            (None, _) => break,
+            (Some(one), None) => at = one,
+            (Some(one), Some(other)) => {
+                let directory = local.path.clone();
+                return Decision::Stop(StopReason::ContradictingFiles { directory, one, other });
+            }
+        }
+    }
+    let quarantine = local.after(at.checkpoint);
+    let point = match local.delta(at) {
+        Some(delta) => RecoveryPoint {
+            at,
+            positions: delta.header.positions.clone(),
+            watermarks: delta.header.watermarks.clone(),
+            status: delta.header.status,
+            ledger_offset: None,
+            delta_digest: Some(delta.digest),
+            quarantine,
+        },
+        None if meta.at() == at => RecoveryPoint {
+            at,
+            positions: meta.positions.clone(),
+            watermarks: meta.watermarks.clone(),
+            status: meta.status,
+            ledger_offset: None,
+            delta_digest: None,
+            quarantine,
+        },
+        None => {
+            let (directory, store) = (local.path.clone(), meta.checkpoint);
+            let missing = StopReason::MissingDelta { directory, missing: at, store, target: at };
+            return Decision::Stop(missing);
+        }
+    };
+    if at == confirmed { Decision::Resume(point) } else { Decision::Confirm(point) }
+}
+
 /// How a ledger that may be gone on from stands to the directory.
 enum Standing<'a> {
     Equal,
@@ -183,12 +239,14 @@ fn compare<'a>(
         }
         return Ok(Standing::Equal);
     }
-    let Some(delta) = local.delta(record.at()) else {
+    let damaged = local.quarantined.iter().find(|file| file.at == record.at());
+    if let (None, Some(file)) = (local.delta(record.at()), damaged) {
+        return Err(StopReason::damaged_delta(facts, ledger, file));
+    }
+    let one_ahead = record.checkpoint == confirmed.checkpoint.next();
+    let Some(delta) = local.delta(record.at()).filter(|_| one_ahead) else {
         return Err(StopReason::stale(facts, ledger, confirmed));
     };
-    if record.checkpoint != confirmed.checkpoint.next() {
-        return Err(StopReason::stale(facts, ledger, confirmed));
-    }
     if delta.header.parent != confirmed || record.parent != Some(confirmed) {
         return Err(StopReason::lineage_split(facts, ledger, confirmed));
     }

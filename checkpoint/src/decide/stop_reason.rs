@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::facts::{Facts, LedgerFact, LedgerPlace};
-use crate::delta::{DeltaDigest, DeltaSummary, StateId};
+use crate::delta::{DeltaDigest, DeltaError, DeltaSummary, StateId};
+use crate::directory::QuarantinedFile;
 use crate::ids::{CheckpointId, CheckpointRef, Fingerprint, JobName, TopicId};
 
 /// Going on could lose or repeat output, or continue a foreign state.
@@ -39,6 +40,25 @@ pub enum StopReason {
         directory: PathBuf,
         /// The checkpoint it reaches.
         confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// The ledger committed a checkpoint whose delta file is damaged.
+    #[error(
+        "the delta file of checkpoint {committed}, committed in {ledger} at offset {offset}, was put \
+         aside as {}{}. Restore the file from a copy of the directory; or go back one checkpoint and \
+         accept repeated output with --accept-rewind",
+        path.display(), reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()
+    )]
+    DamagedDelta {
+        /// The file as it is named now.
+        path: PathBuf,
+        /// What is wrong with it, if this start found it.
+        reason: Option<DeltaError>,
         /// The ledger.
         ledger: LedgerPlace,
         /// Its last checkpoint.
@@ -235,6 +255,16 @@ impl StopReason {
         Self::StaleLocalState {
             directory: facts.local.path.clone(),
             confirmed,
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn damaged_delta(facts: &Facts<'_>, l: &LedgerFact, file: &QuarantinedFile) -> Self {
+        Self::DamagedDelta {
+            path: file.path.clone(),
+            reason: file.reason.clone(),
             ledger: facts.ledger_place.clone(),
             committed: l.record.at(),
             offset: l.offset,
