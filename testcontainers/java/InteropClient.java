@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.FileInputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -15,6 +16,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.zip.GZIPInputStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -64,6 +67,7 @@ public final class InteropClient {
     private void run(JsonNode command, ObjectNode answer) throws Exception {
         switch (command.get("op").asText()) {
             case "produce" -> produce(command, answer);
+            case "feed" -> feed(command, answer);
             case "consume" -> consume(command);
             case "transactions" -> transactions(command, answer);
             case "createTopic" -> createTopic(command);
@@ -124,6 +128,46 @@ public final class InteropClient {
                 producer.close(Duration.ofSeconds(10));
             }
         }
+    }
+
+    /** Produces the lines of a gzip file as values, line i to partition i modulo their number, spread evenly over a time. */
+    private void feed(JsonNode command, ObjectNode answer) throws Exception {
+        Properties properties = properties(command);
+        properties.put("compression.type", command.path("codec").asText("none"));
+        properties.put("linger.ms", "5");
+        properties.put("delivery.timeout.ms", "600000");
+        String topic = command.get("topic").asText();
+        List<byte[]> lines = new ArrayList<>();
+        try (BufferedReader in = new BufferedReader(new InputStreamReader(
+                new GZIPInputStream(new FileInputStream(command.get("file").asText())), StandardCharsets.UTF_8))) {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                lines.add(line.getBytes(StandardCharsets.UTF_8));
+            }
+        }
+        int count = (int) Math.min(lines.size(), command.path("lines").asLong(Long.MAX_VALUE));
+        double nanosPerLine = command.path("overMs").asLong(0) * 1e6 / Math.max(1, count);
+        AtomicReference<Exception> failure = new AtomicReference<>();
+        try (KafkaProducer<byte[], byte[]> producer =
+                new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer())) {
+            int partitions = producer.partitionsFor(topic).size();
+            long start = System.nanoTime();
+            for (int i = 0; i < count && failure.get() == null; i++) {
+                long ahead = (long) (i * nanosPerLine) - (System.nanoTime() - start);
+                if (ahead > 1_000_000) {
+                    Thread.sleep(ahead / 1_000_000);
+                }
+                producer.send(new ProducerRecord<>(topic, i % partitions, null, lines.get(i)), (metadata, e) -> {
+                    if (e != null) {
+                        failure.compareAndSet(null, e);
+                    }
+                });
+            }
+            producer.flush();
+        }
+        if (failure.get() != null) {
+            throw failure.get();
+        }
+        answer.put("count", count);
     }
 
     private void consume(JsonNode command) throws Exception {

@@ -1,5 +1,7 @@
 //! The launcher against real Apache Kafka: what other tests rely on.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

@@ -1,136 +1,31 @@
 //! Kafka's Java client behind typed calls: one JVM that serves a whole test binary.
 
+mod json;
+mod types;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use json::{i32_of, record_from_json, record_to_json};
+pub use types::{
+    Codec, Isolation, JavaHeader, JavaRecord, JavaTransaction, ProduceOptions, ProducedRecord,
+    TransactionEnd,
+};
 
 use crate::cache::fill_once;
 use crate::kafka::builder::DEFAULT_VERSION;
 use crate::kafka::error::{Action, ClusterError};
 use crate::kafka::jars::{KafkaJars, java_program, last_lines};
 
-const SOURCE: &str = include_str!("../../java/InteropClient.java");
-
-/// A header as it stands in a record: names may repeat, a value may be null.
-pub type JavaHeader = (String, Option<Vec<u8>>);
-
-/// A record for the Java producer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JavaRecord {
-    /// Partition; `None` lets the producer choose by the key.
-    pub partition: Option<i32>,
-    /// Milliseconds since 1970; `None` for now.
-    pub timestamp: Option<i64>,
-    /// Key, `None` for null.
-    pub key: Option<Vec<u8>>,
-    /// Value, `None` for null (a tombstone).
-    pub value: Option<Vec<u8>>,
-    /// Headers in order.
-    pub headers: Vec<JavaHeader>,
-}
-
-/// A record as the Java consumer read it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProducedRecord {
-    /// Partition it was read from.
-    pub partition: i32,
-    /// Its offset.
-    pub offset: i64,
-    /// Milliseconds since 1970.
-    pub timestamp: i64,
-    /// Key, `None` for null.
-    pub key: Option<Vec<u8>>,
-    /// Value, `None` for null.
-    pub value: Option<Vec<u8>>,
-    /// Headers in order.
-    pub headers: Vec<JavaHeader>,
-}
-
-/// `compression.type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Codec {
-    #[default]
-    None,
-    Gzip,
-    Snappy,
-    Lz4,
-    Zstd,
-}
-
-impl Codec {
-    /// Every codec of the protocol.
-    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
-
-    /// Kafka's name for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gzip => "gzip",
-            Self::Snappy => "snappy",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-        }
-    }
-}
-
-/// How a transactional produce ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionEnd {
-    /// `commitTransaction`.
-    Commit,
-    /// `abortTransaction`.
-    Abort,
-    /// Left open; the next produce with the same id goes on in it.
-    Open,
-}
-
-/// How to produce.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProduceOptions {
-    /// Codec of the batches.
-    pub codec: Codec,
-    /// Transactional id and end; `None` for a plain idempotent producer.
-    pub transaction: Option<(String, TransactionEnd)>,
-    /// Further producer properties.
-    pub properties: BTreeMap<String, String>,
-}
-
-impl TransactionEnd {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::Abort => "abort",
-            Self::Open => "open",
-        }
-    }
-}
-
-/// Which records a consumer sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// Committed ones, up to the last stable offset.
-    ReadCommitted,
-    /// All.
-    ReadUncommitted,
-}
-
-/// A transaction that the cluster knows.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct JavaTransaction {
-    /// The transactional id.
-    pub transactional_id: String,
-    /// The producer id.
-    pub producer_id: i64,
-    /// `Ongoing`, `CompleteCommit` …
-    pub state: String,
-}
+const SOURCE: &str = include_str!("../../../java/InteropClient.java");
 
 /// A JVM with Kafka's client that takes one call at a time. It serves any cluster, real or not. Ends when dropped, or with us.
 #[derive(Debug)]
@@ -169,8 +64,10 @@ impl JavaClient {
         let mut class_path = jars.class_path();
         class_path.push(":");
         class_path.push(&classes);
-        let log =
-            std::env::temp_dir().join(format!("millstream-java-client-{}.log", std::process::id()));
+        static CLIENTS: AtomicU32 = AtomicU32::new(0);
+        let number = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("millstream-java-client-{}-{number}.log", std::process::id());
+        let log = std::env::temp_dir().join(name);
         let stderr = File::create(&log).action(|| format!("write {}", log.display()))?;
         let mut child = Command::new(java_program("java"))
             .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"])
@@ -223,6 +120,32 @@ impl JavaClient {
             .map(|pair| Some((i32_of(&pair[0])?, pair[1].as_i64()?)))
             .collect::<Option<_>>()
             .ok_or_else(|| unexpected("produce", &answer.to_string()))
+    }
+
+    /// Produces the first `lines` lines of a gzip file as values (line i to partition i modulo their number), spread evenly over a
+    /// time. Returns how many. It blocks this client meanwhile; feed by one of its own what others read at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`ClusterError::JavaClient`] with the client's exception.
+    pub fn feed_lines(
+        &self,
+        bootstrap_servers: &str,
+        topic: &str,
+        file: &Path,
+        lines: usize,
+        over: Duration,
+    ) -> Result<u64, ClusterError> {
+        let command = json!({
+            "op": "feed",
+            "bootstrap": bootstrap_servers,
+            "topic": topic,
+            "file": file.display().to_string(),
+            "lines": lines.min(i32::MAX as usize),
+            "overMs": u64::try_from(over.as_millis()).unwrap_or(u64::MAX),
+        });
+        let answer = self.ask(&command, |_| Some(()))?.1;
+        answer["count"].as_u64().ok_or_else(|| unexpected("feed", &answer.to_string()))
     }
 
     /// Reads every partition of a topic from its beginning to the end that it has now. Sorted by partition and offset.
@@ -375,72 +298,6 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
-fn record_to_json(record: &JavaRecord) -> Value {
-    let headers: Vec<Value> = record
-        .headers
-        .iter()
-        .map(|(name, value)| json!([name, value.as_deref().map(to_hex)]))
-        .collect();
-    json!({
-        "partition": record.partition,
-        "timestamp": record.timestamp,
-        "key": record.key.as_deref().map(to_hex),
-        "value": record.value.as_deref().map(to_hex),
-        "headers": headers,
-    })
-}
-
-fn record_from_json(json: &Value) -> Option<ProducedRecord> {
-    let headers = json["headers"].as_array()?;
-    Some(ProducedRecord {
-        partition: i32_of(&json["partition"])?,
-        offset: json["offset"].as_i64()?,
-        timestamp: json["timestamp"].as_i64()?,
-        key: bytes_of(&json["key"])?,
-        value: bytes_of(&json["value"])?,
-        headers: headers
-            .iter()
-            .map(|pair| Some((pair[0].as_str()?.to_owned(), bytes_of(&pair[1])?)))
-            .collect::<Option<_>>()?,
-    })
-}
-
-fn i32_of(json: &Value) -> Option<i32> {
-    json.as_i64()?.try_into().ok()
-}
-
-/// Outer `None`: neither null nor hexadecimal.
-fn bytes_of(json: &Value) -> Option<Option<Vec<u8>>> {
-    if json.is_null() {
-        return Some(None);
-    }
-    let text = json.as_str()?;
-    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16)?.try_into().ok()).collect();
-    let digits = digits?;
-    let pairs =
-        digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit));
-    digits.len().is_multiple_of(2).then(|| Some(pairs.collect()))
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn unexpected(action: &str, message: &str) -> ClusterError {
     ClusterError::JavaClient { action: action.to_owned(), message: message.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_survive_the_way_through_text() {
-        for bytes in [None, Some(vec![]), Some(vec![0, 15, 16, 255])] {
-            assert_eq!(bytes_of(&json!(bytes.as_deref().map(to_hex))), Some(bytes));
-        }
-        for wrong in ["0", "0g"] {
-            assert_eq!(bytes_of(&json!(wrong)), None);
-        }
-    }
 }
