@@ -8,11 +8,13 @@ pub mod guard;
 pub mod ids;
 pub mod messages;
 pub mod network;
+pub mod producer;
 pub mod records;
 mod stale_metadata;
 #[cfg(test)]
 mod test_metadata;
 pub mod time;
+pub mod transaction;
 pub mod wire;
 
 pub use error_code::ErrorCode;

@@ -1,0 +1,18 @@
+//! Writing batches: queues, sequences, retries, transactions.
+//!
+//! A [`Producer`] takes sealed batches tagged with the transaction (a checkpoint) they belong to, keeps those of later
+//! transactions until theirs begins, and sends the others: at most one batch per partition and request, at most five
+//! requests in flight per broker. Sequence numbers are given once, when a batch is first sent; every retry sends the same
+//! bytes, oldest first, so a broker writes each batch once and in order (KIP-98). Identity and coordinator are the
+//! [`TransactionManager`](crate::transaction::TransactionManager)'s business.
+
+mod partition_window;
+mod produce_reaction;
+mod produce_response;
+mod producer;
+mod producer_event;
+mod record_accumulator;
+mod sender;
+
+pub use producer::{Producer, ProducerConfig};
+pub use producer_event::ProducerEvent;

@@ -1,0 +1,31 @@
+//! What a producer tells its caller.
+
+use std::collections::BTreeMap;
+
+use crate::transaction::ProduceError;
+use crate::{ProducerIdAndEpoch, TopicPartition};
+
+/// What became of a verb of the [`Producer`](super::Producer). Each call that was accepted ends with exactly one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProducerEvent {
+    /// The end of `init_transactions`.
+    Initialized(Result<ProducerIdAndEpoch, ProduceError>),
+    /// The end of `bump_epoch`.
+    EpochBumped(Result<ProducerIdAndEpoch, ProduceError>),
+    /// The end of every `flush` of this tag so far.
+    Flushed {
+        /// The tag.
+        tag: u64,
+        /// The last offset written per partition, as far as known: a broker that had the batch already may not say
+        /// where. Otherwise the tag's first failure.
+        result: Result<BTreeMap<TopicPartition, i64>, ProduceError>,
+    },
+    /// The end of `commit_transaction`.
+    Committed(Result<(), ProduceError>),
+    /// The end of `abort_transaction`.
+    Aborted(Result<(), ProduceError>),
+    /// The end of `discard`.
+    Discarded,
+    /// `has_capacity` turned true again, for the open transaction or for later ones.
+    Capacity,
+}

@@ -1,0 +1,27 @@
+//! The coordinator's side of a producer: identity, transactions, fencing (KIP-98, KIP-360, KIP-890).
+//!
+//! ```text
+//!                    ┌────────────── bump ──────────────┐
+//!                    ▼                                  │
+//! Uninitialized ─► Initializing ─► Ready ─ begin ─► InTransaction ─ end ─► Ending ─► Ready
+//!      ▲             ▲    │          ▲                  │                   │ │
+//!      └─ met an     │    │          └── abort ── AbortRequired ◄── aborted ┘ └─ no definite answer ─► InDoubt
+//!         open one ──┼────┘                             │
+//!                    └── init ──── from every state ────┴── Fenced ◄── another producer took over
+//! ```
+//!
+//! Which of two sets of rules holds is latched per transaction: *TV2* if the cluster has finalized `transaction.version` 2
+//! or higher (partitions join with their first batch, EndTxn answers the next identity), else *TV1* (AddPartitionsToTxn
+//! before the first batch, InitProducerId between transactions). The broker goes by the version of each request, so
+//! requests of a TV1 transaction are capped: Produce at 11, AddPartitionsToTxn at 3, EndTxn at 4.
+
+mod add_partitions;
+mod end_txn;
+mod init_producer_id;
+mod produce_error;
+mod state;
+mod transaction_manager;
+
+pub use produce_error::{AbortCause, FatalCause, ProduceError};
+pub use state::TransactionMode;
+pub use transaction_manager::{TransactionConfig, TransactionEvent, TransactionManager};
