@@ -23,6 +23,10 @@ impl NetworkClient {
     /// missing. Harmless to call at any time.
     pub(super) fn route_waiting(&mut self, now: Timestamp) {
         self.start_metadata_request(now);
+        if !self.waiting.is_empty() && self.bootstrap_is_hopeless() {
+            self.fail_waiting(now);
+            return;
+        }
         let mut index = 0;
         // Searches for coordinators are appended while this runs, so the length is read each time.
         while let Some(pending) = self.waiting.get(index) {

@@ -54,6 +54,14 @@ impl NetworkClient {
         self.route_waiting(now);
     }
 
+    /// Nothing that waits can be served: every address speaks something else.
+    pub(super) fn fail_waiting(&mut self, now: Timestamp) {
+        for pending in std::mem::take(&mut self.waiting) {
+            let error = self.unsent_error(now, &pending);
+            self.fail_pending(now, pending, error);
+        }
+    }
+
     fn expire_queue(&mut self, now: Timestamp, key: LinkKey) {
         let Some(link) = self.links.get_mut(&key) else { return };
         if link.queue.iter().all(|pending| pending.deadline > now) {
@@ -113,13 +121,15 @@ impl NetworkClient {
     /// True if every address was tried and none can ever serve: all speak something else than Kafka.
     #[must_use]
     pub fn bootstrap_is_hopeless(&self) -> bool {
+        if !self.metadata.brokers().is_empty() || self.failures.is_empty() {
+            return false;
+        }
         let addresses: BTreeSet<_> = (1..=self.config.bootstrap_servers.len())
             .filter_map(|n| self.address(NodeId(i32::try_from(n).ok()?.checked_neg()?)))
             .collect();
-        self.metadata.brokers().is_empty()
-            && addresses.iter().all(|address| {
-                self.failures.get(address).is_some_and(|failure| failure.reason.is_definitive())
-            })
+        addresses.iter().all(|address| {
+            self.failures.get(address).is_some_and(|failure| failure.reason.is_definitive())
+        })
     }
 }
 

@@ -1,0 +1,270 @@
+//! Describe, create and delete topics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_protocol::messages::kp::create_topics_request::{
+    CreatableTopic, CreatableTopicConfig,
+};
+use millstream_protocol::messages::kp::metadata_response::MetadataResponseTopic;
+use millstream_protocol::messages::kp::{
+    CreateTopicsRequest, DeleteTopicsRequest, MetadataResponse, TopicName,
+};
+use millstream_protocol::network::{Destination, metadata_request};
+use millstream_protocol::{ErrorCode, NodeId, Request, Response};
+
+use super::text;
+use crate::attempts::Attempts;
+use crate::client::Ask;
+use crate::{ClientError, KafkaClient};
+
+/// A topic as any broker describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicDescription {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its id, other after each re-creation. All zero if the broker gives none (before 2.8).
+    pub topic_id: [u8; 16],
+    /// Its partitions, ascending.
+    pub partitions: Vec<PartitionDescription>,
+}
+
+/// A partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionDescription {
+    /// Its index.
+    pub partition: i32,
+    /// The leading broker; -1 during an election.
+    pub leader: i32,
+    /// The leader's epoch; -1 if the broker does not tell.
+    pub leader_epoch: i32,
+    /// Brokers with a copy.
+    pub replicas: Vec<i32>,
+}
+
+/// A topic to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions; -1 for the broker's default (from 2.4).
+    pub partitions: i32,
+    /// How many copies of each; -1 for the broker's default (from 2.4).
+    pub replication_factor: i16,
+    /// Topic properties, as `cleanup.policy`.
+    pub configs: BTreeMap<String, String>,
+}
+
+impl KafkaClient {
+    /// What the brokers say of a topic; `None` if it does not exist, which is asked a few times because a topic just
+    /// created is not known everywhere at once. Never creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Broker`] for a missing permission or an illegal name; else as any call.
+    pub async fn describe_topic(
+        &self,
+        name: &str,
+    ) -> Result<Option<TopicDescription>, ClientError> {
+        let mut attempts = self.attempts(format!("describe topic '{name}'"));
+        let topics = [Arc::from(name)];
+        loop {
+            let metadata = self.cluster_metadata(&mut attempts, &topics).await?;
+            let Some(topic) = find(&metadata, name) else {
+                attempts.pause("the answer leaves the topic out").await?;
+                continue;
+            };
+            match ErrorCode(topic.error_code) {
+                ErrorCode::NONE => return Ok(Some(description(topic))),
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
+                    if attempts.failures() >= MISSING_TRIES {
+                        return Ok(None);
+                    }
+                    attempts.pause("the topic is unknown").await?;
+                }
+                code if code.is_retriable() => attempts.pause(&code.to_string()).await?,
+                code => {
+                    return Err(ClientError::of_code(attempts.operation(), code, None::<&str>));
+                }
+            }
+        }
+    }
+
+    /// Creates a topic and waits until every broker that answers knows a leader of every partition. `false` if it existed
+    /// already, whatever its partitions and properties are.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Broker`] for what the cluster refuses: an illegal name, too few brokers, a policy, a permission.
+    pub async fn create_topic(&self, topic: NewTopic) -> Result<bool, ClientError> {
+        let mut attempts = self.attempts(format!("create topic '{}'", topic.name));
+        let created = loop {
+            let request = create_request(&topic, &attempts);
+            let ask = Ask::new(Destination::Controller, Request::CreateTopics(request)).slow();
+            let response = match self.request(ask, attempts.remaining()).await {
+                Ok(response) => response,
+                Err(error) => {
+                    attempts.after(error).await?;
+                    continue;
+                }
+            };
+            let Response::CreateTopics(response) = response else { continue };
+            let Some(result) = response.topics.first() else {
+                attempts.pause("the answer leaves the topic out").await?;
+                continue;
+            };
+            match ErrorCode(result.error_code) {
+                ErrorCode::NONE => break true,
+                // A lost answer may have been our own success.
+                ErrorCode::TOPIC_ALREADY_EXISTS => break attempts.outcome_unknown(),
+                ErrorCode::NOT_CONTROLLER => {
+                    self.cluster_metadata(&mut attempts, &[]).await?;
+                    attempts.pause("the controller moved").await?;
+                }
+                code if code.is_retriable() => attempts.pause(&code.to_string()).await?,
+                code => {
+                    let message = result.error_message.as_deref();
+                    return Err(ClientError::of_code(attempts.operation(), code, message));
+                }
+            }
+        };
+        self.wait_everywhere(&mut attempts, &topic.name, is_led).await?;
+        Ok(created)
+    }
+
+    /// Deletes a topic and waits until no broker that answers knows it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownTopic`] if there is none of this name; [`ClientError::Broker`] for a missing permission or a
+    /// cluster that forbids deleting.
+    pub async fn delete_topic(&self, name: &str) -> Result<(), ClientError> {
+        let mut attempts = self.attempts(format!("delete topic '{name}'"));
+        loop {
+            let request = DeleteTopicsRequest::default()
+                .with_topic_names(vec![TopicName(text(name))])
+                .with_timeout_ms(timeout_ms(&attempts));
+            // Version 6 names topics in another shape, for their ids.
+            let ask = Ask::new(Destination::Controller, Request::DeleteTopics(request)).up_to(5);
+            let response = match self.request(ask.slow(), attempts.remaining()).await {
+                Ok(response) => response,
+                Err(error) => {
+                    attempts.after(error).await?;
+                    continue;
+                }
+            };
+            let Response::DeleteTopics(response) = response else { continue };
+            let Some(result) = response.responses.first() else {
+                attempts.pause("the answer leaves the topic out").await?;
+                continue;
+            };
+            match ErrorCode(result.error_code) {
+                ErrorCode::NONE => break,
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION if attempts.outcome_unknown() => break,
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
+                    return Err(ClientError::UnknownTopic {
+                        operation: attempts.operation().to_owned(),
+                        topic: name.to_owned(),
+                    });
+                }
+                ErrorCode::NOT_CONTROLLER => {
+                    self.cluster_metadata(&mut attempts, &[]).await?;
+                    attempts.pause("the controller moved").await?;
+                }
+                code if code.is_retriable() => attempts.pause(&code.to_string()).await?,
+                code => {
+                    let message = result.error_message.as_deref();
+                    return Err(ClientError::of_code(attempts.operation(), code, message));
+                }
+            }
+        }
+        self.wait_everywhere(&mut attempts, name, is_gone).await
+    }
+
+    /// Waits until every broker that can be asked shows the topic as `shows` wants it: brokers learn one after another,
+    /// and the next call may ask any of them.
+    async fn wait_everywhere(
+        &self,
+        attempts: &mut Attempts,
+        name: &str,
+        shows: fn(Option<&MetadataResponseTopic>) -> bool,
+    ) -> Result<(), ClientError> {
+        let topics: [Arc<str>; 1] = [Arc::from(name)];
+        loop {
+            let metadata = self.cluster_metadata(attempts, &topics).await?;
+            let mut everywhere = shows(find(&metadata, name));
+            for broker in &metadata.brokers {
+                let request = Request::Metadata(metadata_request(&topics));
+                let ask = Ask::new(Destination::Node(NodeId(broker.node_id.0)), request);
+                // A broker that does not answer is no reason to wait: it asks for the truth when it is back.
+                if let Ok(Response::Metadata(metadata)) =
+                    self.request(ask, attempts.remaining()).await
+                {
+                    everywhere &= shows(find(&metadata, name));
+                }
+            }
+            if everywhere {
+                self.refresh_metadata();
+                return Ok(());
+            }
+            attempts.pause("not every broker has seen the change").await?;
+        }
+    }
+}
+
+fn is_led(topic: Option<&MetadataResponseTopic>) -> bool {
+    topic.is_some_and(|topic| {
+        topic.error_code == 0
+            && !topic.partitions.is_empty()
+            && topic.partitions.iter().all(|partition| partition.leader_id.0 >= 0)
+    })
+}
+
+fn is_gone(topic: Option<&MetadataResponseTopic>) -> bool {
+    topic.is_none_or(|topic| ErrorCode(topic.error_code) == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+}
+
+pub(super) fn find<'a>(
+    metadata: &'a MetadataResponse,
+    name: &str,
+) -> Option<&'a MetadataResponseTopic> {
+    metadata.topics.iter().find(|topic| topic.name.as_ref().is_some_and(|n| n.as_str() == name))
+}
+
+fn description(topic: &MetadataResponseTopic) -> TopicDescription {
+    let mut partitions: Vec<_> = topic
+        .partitions
+        .iter()
+        .map(|partition| PartitionDescription {
+            partition: partition.partition_index,
+            leader: partition.leader_id.0,
+            leader_epoch: partition.leader_epoch,
+            replicas: partition.replica_nodes.iter().map(|node| node.0).collect(),
+        })
+        .collect();
+    partitions.sort_by_key(|partition| partition.partition);
+    let name = topic.name.as_ref().map_or("", |name| name.as_str());
+    TopicDescription { name: Arc::from(name), topic_id: topic.topic_id.into_bytes(), partitions }
+}
+
+fn create_request(topic: &NewTopic, attempts: &Attempts) -> CreateTopicsRequest {
+    let configs = topic.configs.iter().map(|(name, value)| {
+        CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value)))
+    });
+    let creatable = CreatableTopic::default()
+        .with_name(TopicName(text(&topic.name)))
+        .with_num_partitions(topic.partitions)
+        .with_replication_factor(topic.replication_factor)
+        .with_configs(configs.collect());
+    CreateTopicsRequest::default()
+        .with_topics(vec![creatable])
+        .with_timeout_ms(timeout_ms(attempts))
+}
+
+/// How long the controller may wait for the change, in what is left of the call.
+fn timeout_ms(attempts: &Attempts) -> i32 {
+    i32::try_from(attempts.remaining().as_millis()).unwrap_or(i32::MAX).min(15_000)
+}
+
+/// How often "unknown" is not believed yet.
+const MISSING_TRIES: u32 = 3;

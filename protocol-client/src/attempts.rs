@@ -1,0 +1,78 @@
+//! Tries of one call: backoff between them, one time limit over all.
+
+use std::time::Duration;
+
+use millstream_protocol::backoff::{ExponentialBackoff, Jitter};
+use millstream_protocol::network::RequestError;
+use tokio::time::{Instant, sleep};
+
+use crate::ClientError;
+
+/// The tries of one call.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    operation: String,
+    started: Instant,
+    limit: Duration,
+    backoff: ExponentialBackoff,
+    jitter: Jitter,
+    failures: u32,
+    outcome_unknown: bool,
+}
+
+impl Attempts {
+    pub(crate) fn new(
+        operation: String,
+        limit: Duration,
+        backoff: ExponentialBackoff,
+        seed: u64,
+    ) -> Self {
+        let jitter = Jitter::new(seed);
+        let started = Instant::now();
+        Self { operation, started, limit, backoff, jitter, failures: 0, outcome_unknown: false }
+    }
+
+    /// What is being done, for error texts.
+    pub(crate) fn operation(&self) -> &str {
+        &self.operation
+    }
+
+    /// Time left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed())
+    }
+
+    /// Tries that failed so far.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// True if a broker may have acted on an earlier try whose answer was lost.
+    pub(crate) fn outcome_unknown(&self) -> bool {
+        self.outcome_unknown
+    }
+
+    /// Waits before the next try after `error`, or gives it back if there must be none.
+    pub(crate) async fn after(&mut self, error: RequestError) -> Result<(), ClientError> {
+        self.outcome_unknown |= error.outcome_unknown();
+        if error.is_retriable() {
+            return self.pause(&error.to_string()).await;
+        }
+        Err(ClientError::of_request(&self.operation, error))
+    }
+
+    /// Waits before the next try.
+    pub(crate) async fn pause(&mut self, last: &str) -> Result<(), ClientError> {
+        self.failures = self.failures.saturating_add(1);
+        let delay = self.backoff.delay(self.failures, &mut self.jitter);
+        if delay >= self.remaining() {
+            return Err(ClientError::TimedOut {
+                operation: self.operation.clone(),
+                after: self.limit,
+                last: last.to_owned(),
+            });
+        }
+        sleep(delay).await;
+        Ok(())
+    }
+}

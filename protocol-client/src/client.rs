@@ -1,0 +1,225 @@
+//! The client's handle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use millstream_protocol::fetch::{FetchConfig, FetchStart};
+use millstream_protocol::messages::kp::MetadataResponse;
+use millstream_protocol::network::{
+    ConnectionClass, Destination, NetworkClient, RequestError, metadata_request,
+};
+use millstream_protocol::producer as machine;
+use millstream_protocol::{IsolationLevel, Request, Response};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::attempts::Attempts;
+use crate::consumer::ConsumerShared;
+use crate::driver::{ClusterView, Command, Driver, RequestCommand};
+use crate::net::SocketOptions;
+use crate::producer::ProducerShared;
+use crate::{ClientConfig, ClientError, PartitionConsumer, Producer};
+
+/// A client of one cluster. Cheap to clone: all clones share one driver task on the runtime that
+/// [`connect`](Self::connect) was called on, and its connections. The driver ends when the last clone and the last
+/// consumer and producer made from them are gone, or with [`close`](Self::close).
+#[derive(Clone, Debug)]
+pub struct KafkaClient {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: ClientConfig,
+    commands: mpsc::UnboundedSender<Command>,
+    view: Arc<ClusterView>,
+    /// Numbers of consumers and producers; consumers' are lanes too, so they start above the fixed ones.
+    next_handle: AtomicU32,
+    /// The origin of the driver's time.
+    started: Instant,
+}
+
+impl KafkaClient {
+    /// Resolves, connects, negotiates versions and reads metadata.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Config`] for a configuration that contradicts itself. [`ClientError::NoBrokerReachable`] within
+    /// `default.api.timeout.ms`, naming each address tried and why it failed; at once if every address speaks something
+    /// else than Kafka.
+    pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
+        config.validate()?;
+        let network = NetworkClient::new(config.network_config()?, seed());
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let view = Arc::new(ClusterView::default());
+        let options = SocketOptions {
+            send_buffer_bytes: config.send_buffer_bytes,
+            receive_buffer_bytes: config.receive_buffer_bytes,
+        };
+        let max_frame_bytes = config.max_response_frame_bytes;
+        let started = Instant::now();
+        let driver =
+            Driver::new(network, inbox, Arc::clone(&view), options, max_frame_bytes, started);
+        // The loop keeps itself alive through its command channel, not through a handle.
+        tokio::spawn(driver.run());
+        let next_handle = AtomicU32::new(SLOW_LANE + 1);
+        let shared = Shared { config, commands, view, next_handle, started };
+        let client = Self { shared: Arc::new(shared) };
+        let mut attempts = client.attempts("connect");
+        client.cluster_metadata(&mut attempts, &[]).await?;
+        Ok(client)
+    }
+
+    /// The configuration the client was made with.
+    #[must_use]
+    pub fn config(&self) -> &ClientConfig {
+        &self.shared.config
+    }
+
+    /// Closes the connections and ends the driver. Calls under way fail; consumers end; queued batches are dropped.
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.shared.commands.send(Command::Close { done }).is_ok() {
+            // An error means that the driver is gone already.
+            let _ = closed.await;
+        }
+    }
+
+    /// Brokers of the cluster, as last seen.
+    #[must_use]
+    pub fn broker_count(&self) -> usize {
+        self.shared.view.broker_count.load(Ordering::Relaxed)
+    }
+
+    /// Finalized `transaction.version` (KIP-890); 0 if the cluster has none.
+    #[must_use]
+    pub fn transaction_version(&self) -> i16 {
+        self.shared.view.transaction_version.load(Ordering::Relaxed)
+    }
+
+    /// Starts fetching from explicit positions. `notify` is called from the driver's task whenever events became
+    /// available, so that a worker thread without tokio can park and be unparked; it must not block.
+    pub fn partition_consumer(
+        &self,
+        positions: Vec<FetchStart>,
+        isolation: IsolationLevel,
+        notify: Arc<dyn Fn() + Send + Sync>,
+    ) -> PartitionConsumer {
+        let consumer = self.shared.next_handle.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(ConsumerShared::new(notify));
+        let config =
+            FetchConfig { isolation_level: isolation, ..self.shared.config.fetch_config() };
+        let open = Command::OpenConsumer {
+            consumer,
+            starts: positions,
+            config,
+            shared: Arc::clone(&shared),
+        };
+        if self.shared.commands.send(open).is_err() {
+            shared.close();
+        }
+        PartitionConsumer::new(consumer, shared, self.shared.commands.clone())
+    }
+
+    /// A plain idempotent producer (`None`) or the transactional one. Asks no broker until `init_transactions` or the first
+    /// batch.
+    #[must_use]
+    pub fn producer(&self, transactional_id: Option<&str>) -> Producer {
+        let producer = self.shared.next_handle.fetch_add(1, Ordering::Relaxed);
+        let config = self.shared.config.producer_config(transactional_id);
+        let machine = machine::Producer::new(config, seed());
+        let shared = Arc::new(ProducerShared::new(machine, self.shared.started));
+        let open = Command::OpenProducer { producer, shared: Arc::clone(&shared) };
+        if self.shared.commands.send(open).is_err() {
+            shared.close();
+        }
+        Producer::new(producer, shared, self.shared.commands.clone())
+    }
+
+    pub(crate) fn attempts(&self, operation: impl Into<String>) -> Attempts {
+        let config = &self.shared.config;
+        Attempts::new(operation.into(), config.default_api_timeout, config.retry_backoff(), seed())
+    }
+
+    /// One request, and its answer of whatever kind. `limit`: how long it may wait to be sent.
+    pub(crate) async fn request(
+        &self,
+        ask: Ask,
+        limit: Duration,
+    ) -> Result<Response, RequestError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Request(RequestCommand {
+            destination: ask.destination,
+            class: ConnectionClass::Control,
+            lane: ask.lane,
+            request: ask.request,
+            max_version: ask.max_version,
+            timeout: limit,
+            reply,
+        });
+        self.shared.commands.send(command).map_err(|_| RequestError::Closed)?;
+        answer.await.map_err(|_| RequestError::Closed)?
+    }
+
+    pub(crate) fn refresh_metadata(&self) {
+        // A closed client says so to the next request.
+        let _ = self.shared.commands.send(Command::RefreshMetadata);
+    }
+
+    /// Metadata of these topics from any broker, repeated until there is an answer.
+    pub(crate) async fn cluster_metadata(
+        &self,
+        attempts: &mut Attempts,
+        topics: &[Arc<str>],
+    ) -> Result<MetadataResponse, ClientError> {
+        loop {
+            let request = Request::Metadata(metadata_request(topics));
+            let ask = Ask::new(Destination::AnyBroker, request);
+            match self.request(ask, attempts.remaining()).await {
+                Ok(Response::Metadata(metadata)) if !metadata.brokers.is_empty() => {
+                    return Ok(metadata);
+                }
+                // A broker that is still starting knows of none.
+                Ok(_) => attempts.pause("the broker names no brokers yet").await?,
+                Err(error) => attempts.after(error).await?,
+            }
+        }
+    }
+}
+
+/// A request of a call.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) destination: Destination,
+    pub(crate) request: Request,
+    max_version: Option<i16>,
+    lane: u32,
+}
+
+impl Ask {
+    pub(crate) fn new(destination: Destination, request: Request) -> Self {
+        Self { destination, request, max_version: None, lane: 0 }
+    }
+
+    /// Not above this version.
+    pub(crate) fn up_to(mut self, version: i16) -> Self {
+        self.max_version = Some(version);
+        self
+    }
+
+    /// Over a connection where a long answer holds up nobody.
+    pub(crate) fn slow(mut self) -> Self {
+        self.lane = SLOW_LANE;
+        self
+    }
+}
+
+/// A seed for jitter, different for each client: many clients must not move in step.
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// The lane of calls that a broker may take long for.
+const SLOW_LANE: u32 = 1;

@@ -1,0 +1,37 @@
+//! What can be wrong with a property.
+
+use thiserror::Error;
+
+/// A property can not be used. The text names it, says why, and what to write instead.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No Kafka client knows this name.
+    #[error("unknown property '{name}'{}", nearest.map(|n| format!(": did you mean '{n}'?")).unwrap_or_default())]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// The known name that looks most like it, if any does.
+        nearest: Option<&'static str>,
+    },
+    /// Kafka knows the property, this client does not support it (or not this value).
+    #[error("property '{name}' = '{value}' is not supported: {reason}")]
+    NotSupported {
+        /// The property.
+        name: String,
+        /// Its value; `…` if it may hold a secret.
+        value: String,
+        /// Why, and what to do instead.
+        reason: &'static str,
+    },
+    /// The value is not of the property's type or out of its range.
+    #[error("property '{name}' = '{value}' is not valid: expected {expected}")]
+    Invalid {
+        /// The property.
+        name: &'static str,
+        /// The value as given.
+        value: String,
+        /// What would be valid.
+        expected: String,
+    },
+}

@@ -1,0 +1,303 @@
+//! Configuration by Kafka's property names, with typed fields behind them.
+//!
+//! Every name is either honoured, accepted without effect and listed by [`ClientConfig::ignored`], or refused with the
+//! reason. Nothing is dropped silently: a property that looks like it works and does not has cost jobs their data.
+
+mod error;
+mod properties;
+mod value;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use error::ConfigError;
+use millstream_protocol::IsolationLevel;
+use millstream_protocol::backoff::ExponentialBackoff;
+use millstream_protocol::fetch::FetchConfig;
+use millstream_protocol::network::NetworkConfig;
+use millstream_protocol::producer::ProducerConfig;
+use millstream_protocol::records::Compression;
+pub use properties::{Property, PropertyEffect, properties};
+
+/// What a [`KafkaClient`](crate::KafkaClient) is told: addresses, timeouts, bounds. Start with [`ClientConfig::new`], then
+/// set fields, or properties by their Java names with [`ClientConfig::set`].
+///
+/// ```
+/// # use millstream_protocol_client::ClientConfig;
+/// let mut config = ClientConfig::new("broker-1:9092,broker-2:9092");
+/// config.set("request.timeout.ms", "20000")?;
+/// let error = config.set("request.timeout.m", "20000").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "unknown property 'request.timeout.m': did you mean 'request.timeout.ms'?"
+/// );
+/// # Ok::<(), millstream_protocol_client::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConfig {
+    /// `bootstrap.servers`: addresses `host:port`; the other brokers are learnt from the first that answers.
+    pub bootstrap_servers: Vec<String>,
+    /// `client.id`, sent with each request as it is. Default empty.
+    pub client_id: String,
+    /// `request.timeout.ms`: how long a broker may take to answer one request. Default 30 s.
+    pub request_timeout: Duration,
+    /// `default.api.timeout.ms`: how long one call may take altogether, and finding any broker. Default 60 s.
+    pub default_api_timeout: Duration,
+    /// `socket.connection.setup.timeout.ms`: first limit for connecting and negotiating. Default 10 s.
+    pub connection_setup_timeout: Duration,
+    /// `socket.connection.setup.timeout.max.ms`: what it grows to with each failure. Default 30 s.
+    pub connection_setup_timeout_max: Duration,
+    /// `reconnect.backoff.ms`. Default 50 ms.
+    pub reconnect_backoff: Duration,
+    /// `reconnect.backoff.max.ms`. Default 1 s.
+    pub reconnect_backoff_max: Duration,
+    /// `retry.backoff.ms`. Default 100 ms.
+    pub retry_backoff: Duration,
+    /// `retry.backoff.max.ms`. Default 1 s.
+    pub retry_backoff_max: Duration,
+    /// `metadata.max.age.ms`. Default 5 min.
+    pub metadata_max_age: Duration,
+    /// `connections.max.idle.ms`. Default 9 min, a minute less than a broker's.
+    pub connections_max_idle: Duration,
+    /// `send.buffer.bytes`: the socket's send buffer; `None` (-1) leaves it to the system. Default `None`.
+    pub send_buffer_bytes: Option<u32>,
+    /// `receive.buffer.bytes`: the socket's receive buffer; `None` (-1) leaves it to the system, which grows it as needed.
+    /// Default `None`.
+    pub receive_buffer_bytes: Option<u32>,
+    /// `max.response.frame.bytes` (ours): the longest answer accepted. At least the largest batch of any topic. Default
+    /// 128 MiB.
+    pub max_response_frame_bytes: usize,
+
+    /// `group.id`: under which group offsets are committed. Default none.
+    pub group_id: Option<String>,
+    /// `auto.offset.reset`: where to start without a position. Default latest.
+    pub auto_offset_reset: OffsetReset,
+    /// `isolation.level`. Default `read_committed`; Kafka's own is `read_uncommitted`.
+    pub isolation_level: IsolationLevel,
+    /// `client.rack`: brokers of this rack are read from where they hold a copy. Default empty.
+    pub client_rack: String,
+    /// `fetch.min.bytes`. Default 1.
+    pub fetch_min_bytes: u32,
+    /// `fetch.max.bytes`: limit of one fetch answer; a single larger batch is sent all the same (KIP-74). Default 50 MiB.
+    pub fetch_max_bytes: u32,
+    /// `fetch.max.wait.ms`. Default 500 ms.
+    pub fetch_max_wait: Duration,
+    /// `max.partition.fetch.bytes`. Default 1 MiB.
+    pub max_partition_fetch_bytes: u32,
+    /// `check.crcs`. Default true.
+    pub check_crcs: bool,
+    /// `exclude.internal.topics`. Default true.
+    pub exclude_internal_topics: bool,
+
+    /// `transaction.timeout.ms`: the broker aborts a transaction that is open for longer. Default 60 s.
+    pub transaction_timeout: Duration,
+    /// `delivery.timeout.ms`: how long a batch may take from its sealing to its acknowledgement. Default 120 s.
+    pub delivery_timeout: Duration,
+    /// `batch.size`: bytes of a record batch before compression. Default 1 MiB; Kafka's own is 16 KiB.
+    pub batch_size: u32,
+    /// `linger.ms`: how long a batch may wait for more records. Default 20 ms; Kafka's own is 5.
+    pub linger: Duration,
+    /// `buffer.memory`: bytes of batches that wait for their acknowledgement. Default 32 MiB.
+    pub buffer_memory: usize,
+    /// `max.block.ms`. Default 60 s.
+    pub max_block: Duration,
+    /// `max.request.size`: limit of one produce request; one batch always fits. Default 8 MiB, so that batches of several
+    /// partitions share a request; Kafka's own is 1 MiB.
+    pub max_request_size: u32,
+    /// `max.in.flight.requests.per.connection`, 1 to 5. Default 5.
+    pub max_in_flight: u32,
+    /// `compression.type`. Default none.
+    pub compression_type: Compression,
+
+    ignored: BTreeSet<&'static str>,
+    explicit: BTreeSet<&'static str>,
+}
+
+/// Where reading starts when there is no position (`auto.offset.reset`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// At the first record that still exists.
+    Earliest,
+    /// After the last record.
+    #[default]
+    Latest,
+    /// Nowhere: it is an error.
+    None,
+}
+
+impl ClientConfig {
+    /// Kafka's defaults (ours where a field says so) for `bootstrap_servers`, a comma-separated list of `host:port`.
+    /// The addresses are checked by [`connect`](crate::KafkaClient::connect).
+    #[must_use]
+    pub fn new(bootstrap_servers: impl Into<String>) -> Self {
+        Self {
+            bootstrap_servers: value::list(&bootstrap_servers.into()),
+            client_id: String::new(),
+            request_timeout: Duration::from_secs(30),
+            default_api_timeout: Duration::from_secs(60),
+            connection_setup_timeout: Duration::from_secs(10),
+            connection_setup_timeout_max: Duration::from_secs(30),
+            reconnect_backoff: Duration::from_millis(50),
+            reconnect_backoff_max: Duration::from_secs(1),
+            retry_backoff: Duration::from_millis(100),
+            retry_backoff_max: Duration::from_secs(1),
+            metadata_max_age: Duration::from_secs(300),
+            connections_max_idle: Duration::from_secs(540),
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            max_response_frame_bytes: 128 * MIB,
+            group_id: None,
+            auto_offset_reset: OffsetReset::Latest,
+            isolation_level: IsolationLevel::ReadCommitted,
+            client_rack: String::new(),
+            fetch_min_bytes: 1,
+            fetch_max_bytes: 50 << 20,
+            fetch_max_wait: Duration::from_millis(500),
+            max_partition_fetch_bytes: 1 << 20,
+            check_crcs: true,
+            exclude_internal_topics: true,
+            transaction_timeout: Duration::from_secs(60),
+            delivery_timeout: Duration::from_secs(120),
+            batch_size: 1 << 20,
+            linger: Duration::from_millis(20),
+            buffer_memory: 32 * MIB,
+            max_block: Duration::from_secs(60),
+            max_request_size: 8 << 20,
+            max_in_flight: 5,
+            compression_type: Compression::None,
+            ignored: BTreeSet::new(),
+            explicit: BTreeSet::new(),
+        }
+    }
+
+    /// Sets one property by its Java name. A later value replaces an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the name is unknown (with the nearest known one), known but not supported (with the reason), or
+    /// the value is not of its type or range. The configuration is then unchanged.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        properties::set(self, name, value)
+    }
+
+    /// Sets several properties.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set); all properties before the first bad one are set.
+    pub fn set_all<'a>(
+        &mut self,
+        properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<(), ConfigError> {
+        properties.into_iter().try_for_each(|(name, value)| self.set(name, value))
+    }
+
+    /// Properties that were set and have no effect here, with the reason. Worth telling the user once.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<(&'static str, &'static str)> {
+        properties()
+            .iter()
+            .filter(|property| self.ignored.contains(property.name))
+            .filter_map(|property| match property.effect {
+                PropertyEffect::Ignored(reason) => Some((property.name, reason)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// True if the property was set by name rather than left at its default.
+    #[must_use]
+    pub fn is_explicit(&self, name: &str) -> bool {
+        self.explicit.contains(name)
+    }
+
+    /// Checks what no single property shows. [`connect`](crate::KafkaClient::connect) does it first.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Invalid`] for a missing or malformed address and for timeouts that contradict each other.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.bootstrap_addresses()?;
+        if self.delivery_timeout < self.linger + self.request_timeout {
+            return Err(ConfigError::Invalid {
+                name: "delivery.timeout.ms",
+                value: self.delivery_timeout.as_millis().to_string(),
+                expected: "at least linger.ms + request.timeout.ms".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn network_config(&self) -> Result<NetworkConfig, ConfigError> {
+        let mut network = NetworkConfig::new(self.bootstrap_addresses()?);
+        network.client_id.clone_from(&self.client_id);
+        network.request_timeout = self.request_timeout;
+        network.connection_setup_timeout = self.connection_setup_timeout;
+        network.connection_setup_timeout_max = self.connection_setup_timeout_max;
+        network.reconnect_backoff =
+            ExponentialBackoff::new(self.reconnect_backoff, self.reconnect_backoff_max);
+        network.retry_backoff = self.retry_backoff();
+        network.metadata_max_age = self.metadata_max_age;
+        network.connections_max_idle = self.connections_max_idle;
+        network.max_in_flight = usize::try_from(self.max_in_flight).unwrap_or(5);
+        Ok(network)
+    }
+
+    pub(crate) fn fetch_config(&self) -> FetchConfig {
+        let bound = |bytes: u32| i32::try_from(bytes).unwrap_or(i32::MAX);
+        FetchConfig {
+            isolation_level: self.isolation_level,
+            max_wait: self.fetch_max_wait,
+            min_bytes: bound(self.fetch_min_bytes),
+            max_bytes: bound(self.fetch_max_bytes),
+            max_partition_bytes: bound(self.max_partition_fetch_bytes),
+            request_timeout: self.request_timeout,
+            retry_backoff: self.retry_backoff(),
+            patience: self.default_api_timeout,
+            ..FetchConfig::default()
+        }
+    }
+
+    pub(crate) fn producer_config(&self, transactional_id: Option<&str>) -> ProducerConfig {
+        let size = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut config = ProducerConfig::new(transactional_id.map(Arc::from));
+        config.transaction.transaction_timeout = self.transaction_timeout;
+        config.transaction.request_timeout = self.request_timeout;
+        config.transaction.retry_backoff = self.retry_backoff();
+        config.transaction.max_block = self.max_block;
+        config.buffer_memory = self.buffer_memory;
+        config.max_request_size = size(self.max_request_size);
+        config.max_in_flight = size(self.max_in_flight);
+        config.delivery_timeout = self.delivery_timeout;
+        config.request_timeout = self.request_timeout;
+        config.retry_backoff = self.retry_backoff();
+        config
+    }
+
+    pub(crate) fn retry_backoff(&self) -> ExponentialBackoff {
+        ExponentialBackoff::new(self.retry_backoff, self.retry_backoff_max)
+    }
+
+    fn bootstrap_addresses(&self) -> Result<Vec<(Arc<str>, u16)>, ConfigError> {
+        if self.bootstrap_servers.is_empty() {
+            return Err(ConfigError::Invalid {
+                name: "bootstrap.servers",
+                value: String::new(),
+                expected: "at least one address host:port".to_owned(),
+            });
+        }
+        let addresses: Result<Vec<_>, _> =
+            self.bootstrap_servers.iter().map(|text| value::address(text)).collect();
+        addresses.map_err(|expected| ConfigError::Invalid {
+            name: "bootstrap.servers",
+            value: self.bootstrap_servers.join(","),
+            expected,
+        })
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,296 @@
+//! The table of property names: what each does here.
+
+use millstream_protocol::IsolationLevel;
+use millstream_protocol::records::Compression;
+
+use super::value::{address, boolean, bytes, integer, list, milliseconds, socket_buffer};
+use super::{ClientConfig, ConfigError, OffsetReset};
+
+/// A property name that Kafka's clients know, and what it does here.
+#[derive(Clone, Copy, Debug)]
+pub struct Property {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// What it does.
+    pub effect: PropertyEffect,
+    set: Setter,
+}
+
+/// What a known property does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PropertyEffect {
+    /// It means what it means in Kafka's clients.
+    Honoured,
+    /// It is accepted and does nothing, for this reason.
+    Ignored(&'static str),
+    /// It is refused, for this reason.
+    Refused(&'static str),
+}
+
+/// Every property that Kafka's clients know, by name.
+#[must_use]
+pub fn properties() -> &'static [Property] {
+    PROPERTIES
+}
+
+pub(super) fn set(config: &mut ClientConfig, name: &str, value: &str) -> Result<(), ConfigError> {
+    let name = name.trim();
+    let Some(property) = PROPERTIES.iter().find(|property| property.name == name) else {
+        return Err(unknown(name, value));
+    };
+    let name = property.name;
+    if let PropertyEffect::Refused(reason) = property.effect {
+        return Err(not_supported(name, value, reason));
+    }
+    (property.set)(config, value).map_err(|refusal| match refusal {
+        Refusal::Expected(expected) => {
+            ConfigError::Invalid { name, value: value.to_owned(), expected }
+        }
+        Refusal::Unsupported(reason) => not_supported(name, value, reason),
+    })?;
+    if matches!(property.effect, PropertyEffect::Ignored(_)) {
+        config.ignored.insert(name);
+    }
+    config.explicit.insert(name);
+    Ok(())
+}
+
+fn unknown(name: &str, value: &str) -> ConfigError {
+    // Families that a later version will read: better named than guessed at.
+    for (prefix, reason) in REFUSED_FAMILIES {
+        if let Some(rest) = name.strip_prefix(prefix)
+            && !rest.is_empty()
+        {
+            return not_supported(name, value, reason);
+        }
+    }
+    let nearest = PROPERTIES
+        .iter()
+        .map(|property| (strsim::damerau_levenshtein(name, property.name), property.name))
+        .min()
+        .filter(|(distance, known)| *distance <= 2 + known.len() / 5)
+        .map(|(_, known)| known);
+    ConfigError::Unknown { name: name.to_owned(), nearest }
+}
+
+fn not_supported(name: &str, value: &str, reason: &'static str) -> ConfigError {
+    let value = if may_be_secret(name) { "…" } else { value };
+    ConfigError::NotSupported { name: name.to_owned(), value: value.to_owned(), reason }
+}
+
+fn may_be_secret(name: &str) -> bool {
+    ["password", "jaas", "secret", "key"].iter().any(|part| name.contains(part))
+}
+
+type Setter = fn(&mut ClientConfig, &str) -> Result<(), Refusal>;
+
+enum Refusal {
+    Expected(String),
+    Unsupported(&'static str),
+}
+
+impl From<String> for Refusal {
+    fn from(expected: String) -> Self {
+        Self::Expected(expected)
+    }
+}
+
+const fn honoured(name: &'static str, set: Setter) -> Property {
+    Property { name, effect: PropertyEffect::Honoured, set }
+}
+
+const fn ignored(name: &'static str, reason: &'static str) -> Property {
+    Property { name, effect: PropertyEffect::Ignored(reason), set: |_, _| Ok(()) }
+}
+
+const fn refused(name: &'static str, reason: &'static str) -> Property {
+    Property { name, effect: PropertyEffect::Refused(reason), set: |_, _| Ok(()) }
+}
+
+/// Accepts one value and explains the refusal of every other.
+fn only(value: &str, accepted: &[&str], reason: &'static str) -> Result<(), Refusal> {
+    let value = value.trim();
+    let matches = accepted.iter().any(|accepted| accepted.eq_ignore_ascii_case(value));
+    if matches { Ok(()) } else { Err(Refusal::Unsupported(reason)) }
+}
+
+fn milliseconds_i64(text: &str) -> Result<std::time::Duration, String> {
+    let number = integer(text, 0, i64::MAX / 1_000_000)?;
+    Ok(std::time::Duration::from_millis(number.unsigned_abs()))
+}
+
+const ENCRYPTION: &str =
+    "this version speaks PLAINTEXT only; use a PLAINTEXT listener, or a TLS tunnel in front of it";
+const NO_GROUP: &str = "partitions are assigned without a consumer group";
+const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers or reporters";
+const NO_JAVA: &str = "Java classes can not be loaded";
+const FORMAT: &str = "the format decides how bytes are read and written";
+const PARTITIONER: &str = "the caller names the partition of each batch";
+const COMPRESSION_LEVEL: &str = "the codec's default level is used";
+
+/// Prefixes of names that are refused as a whole.
+const REFUSED_FAMILIES: &[(&str, &str)] = &[("sasl.", ENCRYPTION), ("ssl.", ENCRYPTION)];
+
+const PROPERTIES: &[Property] = &[
+    honoured("acks", |_, v| {
+        only(v, &["all", "-1"], "exactly-once and idempotent writing need acks=all (KIP-98)")
+    }),
+    ignored("allow.auto.create.topics", "reading never creates a topic"),
+    ignored("auto.commit.interval.ms", "offsets are committed with checkpoints"),
+    honoured("auto.offset.reset", |c, v| {
+        c.auto_offset_reset = match v.trim() {
+            "earliest" => OffsetReset::Earliest,
+            "latest" => OffsetReset::Latest,
+            "none" => OffsetReset::None,
+            _ => return Err("earliest, latest or none".to_owned().into()),
+        };
+        Ok(())
+    }),
+    honoured("batch.size", |c, v| Ok(c.batch_size = bytes(v, 1)?)),
+    honoured("bootstrap.servers", |c, v| {
+        let addresses = list(v);
+        if addresses.is_empty() {
+            return Err("at least one address host:port".to_owned().into());
+        }
+        for text in &addresses {
+            address(text)?;
+        }
+        c.bootstrap_servers = addresses;
+        Ok(())
+    }),
+    honoured("buffer.memory", |c, v| {
+        let number = integer(v, 1, i64::MAX)?;
+        c.buffer_memory = usize::try_from(number).map_err(|error| error.to_string())?;
+        Ok(())
+    }),
+    honoured("check.crcs", |c, v| Ok(c.check_crcs = boolean(v)?)),
+    honoured("client.dns.lookup", |_, v| {
+        only(
+            v,
+            &["use_all_dns_ips"],
+            "every address of a name is tried; canonical names are only needed for Kerberos",
+        )
+    }),
+    honoured("client.id", |c, v| {
+        v.clone_into(&mut c.client_id);
+        Ok(())
+    }),
+    honoured("client.rack", |c, v| {
+        v.clone_into(&mut c.client_rack);
+        Ok(())
+    }),
+    ignored("compression.gzip.level", COMPRESSION_LEVEL),
+    ignored("compression.lz4.level", COMPRESSION_LEVEL),
+    honoured("compression.type", |c, v| {
+        let parsed: Result<Compression, _> = v.trim().parse();
+        c.compression_type = parsed.map_err(|_| "none, gzip, snappy, lz4 or zstd".to_owned())?;
+        Ok(())
+    }),
+    ignored("compression.zstd.level", COMPRESSION_LEVEL),
+    refused("config.providers", "write the value itself, or let the caller substitute it"),
+    honoured("connections.max.idle.ms", |c, v| Ok(c.connections_max_idle = milliseconds_i64(v)?)),
+    honoured("default.api.timeout.ms", |c, v| Ok(c.default_api_timeout = milliseconds(v, 1)?)),
+    honoured("delivery.timeout.ms", |c, v| Ok(c.delivery_timeout = milliseconds(v, 1)?)),
+    ignored("enable.auto.commit", "offsets are committed with checkpoints"),
+    honoured("enable.idempotence", |_, v| {
+        only(
+            v,
+            &["true"],
+            "writing is always idempotent: without it a retry duplicates or reorders records",
+        )
+    }),
+    ignored("enable.metrics.push", NO_METRICS_PUSH),
+    honoured("exclude.internal.topics", |c, v| Ok(c.exclude_internal_topics = boolean(v)?)),
+    honoured("fetch.max.bytes", |c, v| Ok(c.fetch_max_bytes = bytes(v, 1)?)),
+    honoured("fetch.max.wait.ms", |c, v| Ok(c.fetch_max_wait = milliseconds(v, 0)?)),
+    honoured("fetch.min.bytes", |c, v| Ok(c.fetch_min_bytes = bytes(v, 0)?)),
+    honoured("group.id", |c, v| {
+        c.group_id = (!v.trim().is_empty()).then(|| v.trim().to_owned());
+        Ok(())
+    }),
+    ignored("group.instance.id", NO_GROUP),
+    ignored("group.protocol", NO_GROUP),
+    ignored("group.remote.assignor", NO_GROUP),
+    ignored("heartbeat.interval.ms", NO_GROUP),
+    ignored("interceptor.classes", NO_JAVA),
+    honoured("isolation.level", |c, v| {
+        c.isolation_level = match v.trim() {
+            "read_committed" => IsolationLevel::ReadCommitted,
+            "read_uncommitted" => IsolationLevel::ReadUncommitted,
+            _ => return Err("read_committed or read_uncommitted".to_owned().into()),
+        };
+        Ok(())
+    }),
+    ignored("key.deserializer", FORMAT),
+    ignored("key.serializer", FORMAT),
+    honoured("linger.ms", |c, v| Ok(c.linger = milliseconds(v, 0)?)),
+    honoured("max.block.ms", |c, v| Ok(c.max_block = milliseconds_i64(v)?)),
+    honoured("max.in.flight.requests.per.connection", |c, v| {
+        let number = integer(v, 1, 5).map_err(|expected| {
+            format!("{expected}: a broker remembers five batches of an idempotent producer")
+        })?;
+        c.max_in_flight = u32::try_from(number).map_err(|error| error.to_string())?;
+        Ok(())
+    }),
+    honoured("max.partition.fetch.bytes", |c, v| Ok(c.max_partition_fetch_bytes = bytes(v, 1)?)),
+    ignored("max.poll.interval.ms", NO_GROUP),
+    ignored("max.poll.records", "records come in whole batches"),
+    honoured("max.request.size", |c, v| Ok(c.max_request_size = bytes(v, 1)?)),
+    honoured("max.response.frame.bytes", |c, v| {
+        let number = bytes(v, 1024)?;
+        c.max_response_frame_bytes = usize::try_from(number).map_err(|error| error.to_string())?;
+        Ok(())
+    }),
+    honoured("metadata.max.age.ms", |c, v| Ok(c.metadata_max_age = milliseconds_i64(v)?)),
+    ignored("metadata.max.idle.ms", "metadata are kept for the topics in use"),
+    ignored(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "the bootstrap servers are tried as soon as no known broker answers",
+    ),
+    honoured("metadata.recovery.strategy", |_, v| {
+        only(v, &["rebootstrap"], "the bootstrap servers are always the last resort")
+    }),
+    ignored("metric.reporters", NO_METRICS_PUSH),
+    ignored("metrics.num.samples", NO_METRICS_PUSH),
+    ignored("metrics.recording.level", NO_METRICS_PUSH),
+    ignored("metrics.sample.window.ms", NO_METRICS_PUSH),
+    ignored("partition.assignment.strategy", NO_GROUP),
+    ignored("partitioner.adaptive.partitioning.enable", PARTITIONER),
+    ignored("partitioner.availability.timeout.ms", PARTITIONER),
+    refused(
+        "partitioner.class",
+        "custom partitioners are Java classes; keys are hashed as Kafka's own clients hash them",
+    ),
+    ignored("partitioner.ignore.keys", PARTITIONER),
+    honoured("receive.buffer.bytes", |c, v| Ok(c.receive_buffer_bytes = socket_buffer(v)?)),
+    honoured("reconnect.backoff.max.ms", |c, v| Ok(c.reconnect_backoff_max = milliseconds(v, 0)?)),
+    honoured("reconnect.backoff.ms", |c, v| Ok(c.reconnect_backoff = milliseconds(v, 0)?)),
+    honoured("request.timeout.ms", |c, v| Ok(c.request_timeout = milliseconds(v, 1)?)),
+    honoured("retries", |_, v| {
+        integer(v, 0, i64::from(i32::MAX))?;
+        only(
+            v,
+            &["2147483647"],
+            "requests are repeated until delivery.timeout.ms; set that instead",
+        )
+    }),
+    honoured("retry.backoff.max.ms", |c, v| Ok(c.retry_backoff_max = milliseconds(v, 0)?)),
+    honoured("retry.backoff.ms", |c, v| Ok(c.retry_backoff = milliseconds(v, 0)?)),
+    honoured("security.protocol", |_, v| only(v, &["PLAINTEXT"], ENCRYPTION)),
+    refused("security.providers", NO_JAVA),
+    honoured("send.buffer.bytes", |c, v| Ok(c.send_buffer_bytes = socket_buffer(v)?)),
+    ignored("session.timeout.ms", NO_GROUP),
+    honoured("socket.connection.setup.timeout.max.ms", |c, v| {
+        Ok(c.connection_setup_timeout_max = milliseconds(v, 1)?)
+    }),
+    honoured("socket.connection.setup.timeout.ms", |c, v| {
+        Ok(c.connection_setup_timeout = milliseconds(v, 1)?)
+    }),
+    honoured("transaction.timeout.ms", |c, v| Ok(c.transaction_timeout = milliseconds(v, 1)?)),
+    honoured("transaction.two.phase.commit.enable", |_, v| {
+        only(v, &["false"], "no released broker implements KIP-939 as a whole")
+    }),
+    refused("transactional.id", "the job names its transactional id; it never changes"),
+    ignored("value.deserializer", FORMAT),
+    ignored("value.serializer", FORMAT),
+];

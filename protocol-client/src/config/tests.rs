@@ -1,0 +1,126 @@
+use super::*;
+
+#[test]
+fn kafkas_names_set_typed_fields() {
+    let mut config = ClientConfig::new("a:9092");
+    config
+        .set_all([
+            ("bootstrap.servers", " b:1 , [::1]:9092,PLAINTEXT://c:3"),
+            ("client.id", "job,ws_az=eu1"),
+            ("request.timeout.ms", "1500"),
+            ("isolation.level", "read_uncommitted"),
+            ("fetch.max.bytes", "1024"),
+            ("acks", "-1"),
+            ("security.protocol", "plaintext"),
+            ("receive.buffer.bytes", "-1"),
+            ("send.buffer.bytes", "131072"),
+            ("compression.type", "zstd"),
+        ])
+        .unwrap();
+    let mut expected = ClientConfig::new("b:1,[::1]:9092,PLAINTEXT://c:3");
+    expected.client_id = "job,ws_az=eu1".to_owned();
+    expected.request_timeout = Duration::from_millis(1500);
+    expected.isolation_level = IsolationLevel::ReadUncommitted;
+    expected.fetch_max_bytes = 1024;
+    expected.send_buffer_bytes = Some(131_072);
+    expected.compression_type = Compression::Zstd;
+    expected.explicit.clone_from(&config.explicit);
+    assert_eq!(config, expected);
+    assert!(config.is_explicit("acks"));
+    assert!(!config.is_explicit("linger.ms"));
+    let addresses: Vec<_> = config
+        .bootstrap_addresses()
+        .unwrap()
+        .into_iter()
+        .map(|(h, p)| format!("{h} {p}"))
+        .collect();
+    assert_eq!(addresses, ["b 1", "::1 9092", "c 3"]);
+}
+
+fn refusal(name: &str, value: &str) -> String {
+    let mut config = ClientConfig::new("a:9092");
+    let before = config.clone();
+    let error = config.set(name, value).unwrap_err();
+    assert_eq!(config, before, "a refused property changes nothing");
+    error.to_string()
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_nearest_known_one() {
+    assert_eq!(
+        refusal("transaction.timeout.m", "1"),
+        "unknown property 'transaction.timeout.m': did you mean 'transaction.timeout.ms'?"
+    );
+    assert_eq!(
+        refusal("bootstrap.server", "1"),
+        "unknown property 'bootstrap.server': did you mean 'bootstrap.servers'?"
+    );
+    assert_eq!(refusal("qwertyuiop", "1"), "unknown property 'qwertyuiop'");
+}
+
+#[test]
+fn known_properties_that_would_be_lost_are_refused_with_the_reason() {
+    for (name, value, part) in [
+        ("security.protocol", "SASL_SSL", "PLAINTEXT only"),
+        ("sasl.mechanism", "PLAIN", "PLAINTEXT only"),
+        ("ssl.truststore.location", "/tmp/t", "PLAINTEXT only"),
+        ("acks", "1", "acks=all"),
+        ("enable.idempotence", "false", "always idempotent"),
+        ("transactional.id", "x", "names its transactional id"),
+        ("partitioner.class", "org.example.P", "Java classes"),
+    ] {
+        let text = refusal(name, value);
+        assert!(text.contains("is not supported") && text.contains(part), "{name}: {text}");
+    }
+}
+
+#[test]
+fn secrets_are_not_repeated_in_errors() {
+    let text = refusal("sasl.jaas.config", "…Module required password=\"hunter2\";");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    for (name, value) in [
+        ("request.timeout.ms", "0"),
+        ("request.timeout.ms", "-5"),
+        ("request.timeout.ms", "ten"),
+        ("max.in.flight.requests.per.connection", "6"),
+        ("fetch.max.bytes", "99999999999"),
+        ("bootstrap.servers", "localhost"),
+        ("bootstrap.servers", "::1:9092"),
+        ("bootstrap.servers", "http://x:1"),
+        ("bootstrap.servers", ""),
+        ("compression.type", "brotli"),
+        ("check.crcs", "yes"),
+    ] {
+        let text = refusal(name, value);
+        assert!(text.contains("is not valid: expected"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn properties_without_effect_are_listed() {
+    let mut config = ClientConfig::new("a:9092");
+    config.set("max.poll.records", "500").unwrap();
+    assert_eq!(config.ignored(), [("max.poll.records", "records come in whole batches")]);
+}
+
+#[test]
+fn the_table_is_sorted_and_has_no_duplicates() {
+    let names: Vec<_> = properties().iter().map(|property| property.name).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+}
+
+#[test]
+fn validation_names_what_contradicts() {
+    assert!(ClientConfig::new("").validate().is_err());
+    let mut config = ClientConfig::new("a:1");
+    config.validate().unwrap();
+    config.set("delivery.timeout.ms", "1000").unwrap();
+    assert_eq!(
+        config.validate().unwrap_err().to_string(),
+        "property 'delivery.timeout.ms' = '1000' is not valid: expected at least linger.ms + request.timeout.ms"
+    );
+}

@@ -1,0 +1,66 @@
+//! Reading a property's text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Comma-separated, blanks around items dropped, empty items dropped.
+pub(super) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+/// `host:port`, `[v6]:port`, with or without `PLAINTEXT://` in front.
+pub(super) fn address(text: &str) -> Result<(Arc<str>, u16), String> {
+    let bare = text.strip_prefix("PLAINTEXT://").unwrap_or(text);
+    let expected = || format!("addresses of the form host:port, which '{text}' is not");
+    if bare.contains("://") {
+        return Err(expected());
+    }
+    let (host, port) = bare.rsplit_once(':').ok_or_else(expected)?;
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(v6) => v6,
+        // Without brackets it can not be told where an IPv6 address ends.
+        None if host.contains(':') => return Err(expected()),
+        None => host,
+    };
+    let port: u16 = port.parse().map_err(|_| expected())?;
+    if host.is_empty() || port == 0 || host.contains(|c: char| c.is_whitespace() || c == '/') {
+        return Err(expected());
+    }
+    Ok((Arc::from(host), port))
+}
+
+/// A whole number of at least `min` and at most `max`.
+pub(super) fn integer(text: &str, min: i64, max: i64) -> Result<i64, String> {
+    let expected = || format!("a whole number from {min} to {max}");
+    let number: i64 = text.trim().parse().map_err(|_| expected())?;
+    if (min..=max).contains(&number) { Ok(number) } else { Err(expected()) }
+}
+
+/// Milliseconds from `min` to Kafka's largest (2^31 - 1).
+pub(super) fn milliseconds(text: &str, min: i64) -> Result<Duration, String> {
+    let number = integer(text, min, i64::from(i32::MAX))
+        .map_err(|expected| format!("{expected} (milliseconds)"))?;
+    Ok(Duration::from_millis(number.unsigned_abs()))
+}
+
+/// Bytes from `min` to Kafka's largest (2^31 - 1).
+pub(super) fn bytes(text: &str, min: i64) -> Result<u32, String> {
+    let number = integer(text, min, i64::from(i32::MAX))
+        .map_err(|expected| format!("{expected} (bytes)"))?;
+    u32::try_from(number).map_err(|error| error.to_string())
+}
+
+/// Bytes of a socket buffer; -1 leaves it to the system.
+pub(super) fn socket_buffer(text: &str) -> Result<Option<u32>, String> {
+    let number = integer(text, -1, i64::from(i32::MAX))?;
+    Ok(u32::try_from(number).ok())
+}
+
+/// `true` or `false`, in any case, as Java reads it.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("true or false".to_owned()),
+    }
+}

@@ -1,0 +1,156 @@
+//! The reader's end: events in order per partition, without a lock held longer than a queue operation.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream_protocol::TopicPartition;
+use millstream_protocol::fetch::{FetchEvent, FetchStart};
+use tokio::sync::{Notify, mpsc};
+
+use crate::driver::{Command, ConsumerAction};
+
+/// Reads some partitions from explicit positions. Events come in order per partition; the driver stops fetching a
+/// partition whose unread records have reached the prefetch bound. Dropping it ends the fetching.
+///
+/// [`try_next`](Self::try_next) is for worker threads without a runtime, [`next`](Self::next) for tasks.
+#[derive(Debug)]
+pub struct PartitionConsumer {
+    consumer: u32,
+    shared: Arc<ConsumerShared>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl PartitionConsumer {
+    pub(crate) fn new(
+        consumer: u32,
+        shared: Arc<ConsumerShared>,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        Self { consumer, shared, commands }
+    }
+
+    /// The next event, if one is there. Never blocks, never waits for the driver.
+    pub fn try_next(&mut self) -> Option<FetchEvent> {
+        let event = self.shared.queue().pop_front()?;
+        if let FetchEvent::Records(fetched) = &event {
+            let bytes = fetched.records.len();
+            self.act(ConsumerAction::Release(fetched.topic_partition.clone(), bytes));
+        }
+        Some(event)
+    }
+
+    /// The next event. `None` once the client is closed and everything fetched is read.
+    pub async fn next(&mut self) -> Option<FetchEvent> {
+        loop {
+            let closed = self.shared.closed.load(Ordering::Acquire);
+            if let Some(event) = self.try_next() {
+                return Some(event);
+            }
+            if closed {
+                return None;
+            }
+            self.shared.arrived.notified().await;
+        }
+    }
+
+    /// True once the client is closed: no further event will come.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
+    /// Starts a partition, or moves it to another position. Events of its old position that are not read are dropped.
+    pub fn assign(&self, start: FetchStart) {
+        let partition = start.topic_partition.clone();
+        self.act(ConsumerAction::Assign(start));
+        self.drop_events(&partition);
+    }
+
+    /// Ends reading of a partition. Its unread events are dropped.
+    pub fn unassign(&self, partition: &TopicPartition) {
+        self.act(ConsumerAction::Unassign(partition.clone()));
+        self.drop_events(partition);
+    }
+
+    /// Stops fetching a partition. What is fetched already still comes.
+    pub fn pause(&self, partition: &TopicPartition) {
+        self.act(ConsumerAction::Pause(partition.clone()));
+    }
+
+    /// Goes on fetching a paused partition.
+    pub fn resume(&self, partition: &TopicPartition) {
+        self.act(ConsumerAction::Resume(partition.clone()));
+    }
+
+    fn act(&self, action: ConsumerAction) {
+        // Without a driver there is nothing to act on; `next` tells.
+        let _ = self.commands.send(Command::Consumer { consumer: self.consumer, action });
+    }
+
+    fn drop_events(&self, partition: &TopicPartition) {
+        self.shared.queue().retain(|event| event.topic_partition() != partition);
+    }
+}
+
+impl Drop for PartitionConsumer {
+    fn drop(&mut self) {
+        self.act(ConsumerAction::Close);
+    }
+}
+
+/// What driver and reader share: the queue. The lock is held for one push or pop of whole fetched partitions, far apart.
+pub(crate) struct ConsumerShared {
+    queue: Mutex<VecDeque<FetchEvent>>,
+    arrived: Notify,
+    notify: Arc<dyn Fn() + Send + Sync>,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for ConsumerShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerShared").field("closed", &self.closed).finish_non_exhaustive()
+    }
+}
+
+impl ConsumerShared {
+    pub(crate) fn new(notify: Arc<dyn Fn() + Send + Sync>) -> Self {
+        Self {
+            queue: Mutex::new(VecDeque::new()),
+            arrived: Notify::new(),
+            notify,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, VecDeque<FetchEvent>> {
+        // A queue of whole events is consistent whatever its holder panicked of.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues an event. Only the newest of several progress reports in a row is kept, so a reader that sleeps finds a
+    /// queue no longer than its partitions.
+    pub(crate) fn push(&self, event: FetchEvent) {
+        let mut queue = self.queue();
+        if matches!(event, FetchEvent::Progress { .. }) {
+            let partition = event.topic_partition();
+            let last = queue.iter_mut().rev().find(|queued| queued.topic_partition() == partition);
+            if let Some(last @ FetchEvent::Progress { .. }) = last {
+                *last = event;
+                return;
+            }
+        }
+        queue.push_back(event);
+    }
+
+    pub(crate) fn wake(&self) {
+        self.arrived.notify_one();
+        (self.notify)();
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.wake();
+    }
+}

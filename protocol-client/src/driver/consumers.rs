@@ -1,0 +1,77 @@
+//! The fetch machines and the queues of their readers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use millstream_protocol::Timestamp;
+use millstream_protocol::fetch::{FetchConfig, FetchStart, Fetcher};
+use millstream_protocol::network::ConnectionClass;
+
+use super::command::ConsumerAction;
+use super::event_loop::Driver;
+use crate::consumer::ConsumerShared;
+
+/// One consumer's machine and the queue to its reader.
+#[derive(Debug)]
+pub(super) struct ConsumerSlot {
+    pub(super) fetcher: Fetcher,
+    pub(super) shared: Arc<ConsumerShared>,
+    topics: BTreeSet<Arc<str>>,
+}
+
+impl Driver {
+    pub(super) fn open_consumer(
+        &mut self,
+        now: Timestamp,
+        consumer: u32,
+        starts: Vec<FetchStart>,
+        config: FetchConfig,
+        shared: Arc<ConsumerShared>,
+    ) {
+        let fetcher = Fetcher::new(config, u64::from(consumer));
+        let slot = ConsumerSlot { fetcher, shared, topics: BTreeSet::new() };
+        self.consumers.insert(consumer, slot);
+        for start in starts {
+            self.act(now, consumer, ConsumerAction::Assign(start));
+        }
+    }
+
+    pub(super) fn act(&mut self, now: Timestamp, consumer: u32, action: ConsumerAction) {
+        let Some(slot) = self.consumers.get_mut(&consumer) else { return };
+        match action {
+            ConsumerAction::Assign(start) => {
+                let topic = Arc::clone(&start.topic_partition.topic);
+                slot.fetcher.assign(start);
+                if slot.topics.insert(Arc::clone(&topic)) {
+                    self.network.track_topic(now, &topic);
+                }
+            }
+            ConsumerAction::Unassign(partition) => slot.fetcher.unassign(&partition),
+            ConsumerAction::Pause(partition) => slot.fetcher.pause(&partition),
+            ConsumerAction::Resume(partition) => slot.fetcher.resume(&partition),
+            ConsumerAction::Release(partition, bytes) => slot.fetcher.release(&partition, bytes),
+            ConsumerAction::Close => {
+                let Some(slot) = self.consumers.remove(&consumer) else { return };
+                for topic in &slot.topics {
+                    self.network.untrack_topic(topic);
+                }
+                // The broker forgets the fetch session with the connection.
+                self.network.close_lane(now, ConnectionClass::Fetch, consumer);
+            }
+        }
+    }
+
+    /// Hands events to the readers, and wakes those that got some.
+    pub(super) fn deliver_fetch_events(&mut self) {
+        for slot in self.consumers.values_mut() {
+            let mut delivered = false;
+            while let Some(event) = slot.fetcher.poll_event() {
+                slot.shared.push(event);
+                delivered = true;
+            }
+            if delivered {
+                slot.shared.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What can go wrong in a call: what happened, where, and what to do about it.
+
+use std::time::Duration;
+
+use millstream_protocol::network::{AddressFailure, RequestError};
+use millstream_protocol::{ApiKey, ErrorCode};
+use thiserror::Error;
+
+use crate::ConfigError;
+
+/// Why a call failed. The text names the operation, what happened there, and the way out where there is one.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The configuration can not be used.
+    #[error("configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// Not one broker could be reached in time.
+    #[error(
+        "no Kafka broker can be reached (tried for {after:?}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
+        list(.failures)
+    )]
+    NoBrokerReachable {
+        /// Every address tried, with the last reason.
+        failures: Vec<AddressFailure>,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// The call did not succeed in time.
+    #[error("{operation}: no success within {after:?} (default.api.timeout.ms); last: {last}")]
+    TimedOut {
+        /// What was to be done.
+        operation: String,
+        /// How long it was tried.
+        after: Duration,
+        /// What the last try met.
+        last: String,
+    },
+    /// A broker refused, and would refuse again.
+    #[error("{operation}: the broker answered {code}{}{}", detail(.message), hint(*.code))]
+    Broker {
+        /// What was to be done.
+        operation: String,
+        /// The broker's error.
+        code: ErrorCode,
+        /// The broker's explanation, if it gave one.
+        message: Option<String>,
+    },
+    /// The topic does not exist.
+    #[error(
+        "{operation}: topic '{topic}' does not exist on this cluster; create it, or check the name (it is case-sensitive)"
+    )]
+    UnknownTopic {
+        /// What was to be done.
+        operation: String,
+        /// The topic.
+        topic: String,
+    },
+    /// The brokers are too old for the call, or lack the API.
+    #[error(
+        "{operation}: the broker supports versions {theirs_min} to {theirs_max} of {api}, needed is {ours_min} to {ours_max}; upgrade the brokers"
+    )]
+    Unsupported {
+        /// What was to be done.
+        operation: String,
+        /// The API.
+        api: ApiKey,
+        /// Lowest version the call can use.
+        ours_min: i16,
+        /// Highest version the call can use.
+        ours_max: i16,
+        /// Lowest version of the broker.
+        theirs_min: i16,
+        /// Highest version of the broker; below the lowest if it lacks the API.
+        theirs_max: i16,
+    },
+    /// The request or its answer was lost, and may not be repeated blindly.
+    #[error("{operation}: {source}")]
+    Request {
+        /// What was to be done.
+        operation: String,
+        /// What happened to the request.
+        source: RequestError,
+    },
+    /// The client was closed, or its runtime ended.
+    #[error("{operation}: the client is closed")]
+    Closed {
+        /// What was to be done.
+        operation: String,
+    },
+}
+
+/// What a caller may do about an error (the classes of KIP-1050).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// The same call may succeed later.
+    Retriable,
+    /// The open transaction must be aborted; the producer can go on.
+    Abortable,
+    /// The owner of the client must act: fence, re-read state, begin anew.
+    ApplicationRecoverable,
+    /// The configuration, a permission or the cluster's set-up must change.
+    InvalidConfiguration,
+    /// Nothing helps but a new client or a fixed program.
+    Fatal,
+}
+
+impl ClientError {
+    /// What to do about it.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        match self {
+            Self::NoBrokerReachable { .. } | Self::TimedOut { .. } => Recovery::Retriable,
+            Self::Request { source, .. } if source.is_retriable() => Recovery::Retriable,
+            Self::Broker { code, .. } if code.is_retriable() => Recovery::Retriable,
+            Self::Config(_)
+            | Self::Broker { .. }
+            | Self::UnknownTopic { .. }
+            | Self::Unsupported { .. } => Recovery::InvalidConfiguration,
+            Self::Request { .. } | Self::Closed { .. } => Recovery::Fatal,
+        }
+    }
+
+    /// The error of a request that is not tried again.
+    pub(crate) fn of_request(operation: &str, error: RequestError) -> Self {
+        let operation = operation.to_owned();
+        match error {
+            RequestError::BootstrapFailed { failures, after } => {
+                Self::NoBrokerReachable { failures, after }
+            }
+            RequestError::UnsupportedByBroker {
+                api,
+                ours_min,
+                ours_max,
+                theirs_min,
+                theirs_max,
+            } => Self::Unsupported { operation, api, ours_min, ours_max, theirs_min, theirs_max },
+            RequestError::CoordinatorRefused { code, message, .. } => {
+                Self::Broker { operation, code, message: message.map(|text| text.to_string()) }
+            }
+            RequestError::Closed => Self::Closed { operation },
+            source => Self::Request { operation, source },
+        }
+    }
+
+    pub(crate) fn of_code(
+        operation: &str,
+        code: ErrorCode,
+        message: Option<impl AsRef<str>>,
+    ) -> Self {
+        let message = message.map(|text| text.as_ref().to_owned()).filter(|text| !text.is_empty());
+        Self::Broker { operation: operation.to_owned(), code, message }
+    }
+}
+
+fn list(failures: &[AddressFailure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn detail(message: &Option<String>) -> String {
+    message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default()
+}
+
+fn hint(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED
+        | ErrorCode::GROUP_AUTHORIZATION_FAILED
+        | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+        | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => {
+            "; the user needs an ACL for it (kafka-acls)"
+        }
+        ErrorCode::INVALID_REPLICATION_FACTOR => {
+            "; there must be at least as many brokers as replicas"
+        }
+        ErrorCode::UNKNOWN_MEMBER_ID => {
+            "; the group has members of its own: use another group.id for committing"
+        }
+        _ => "",
+    }
+}

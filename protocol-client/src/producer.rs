@@ -1,0 +1,330 @@
+//! The writer's end: batches and verbs go straight into the produce machine, the driver carries its requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millstream_protocol::network::RequestError;
+use millstream_protocol::producer::{self as machine, ProducerEvent};
+use millstream_protocol::records::SealedBatch;
+use millstream_protocol::transaction::{FatalCause, ProduceError};
+use millstream_protocol::{ProducerIdAndEpoch, Timestamp, TopicPartition};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::driver::Command;
+
+/// A transactional or an idempotent producer. Cheap to clone; all clones are one producer, which ends with the last.
+///
+/// Batches are sealed by the caller and tagged with the transaction (a checkpoint) they belong to: those of the open
+/// transaction are sent, later ones wait until theirs is begun. An idempotent producer needs no transaction; its tags only
+/// say what [`flush`](Self::flush) waits for.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    producer: u32,
+    shared: Arc<ProducerShared>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Without a driver the producer has ended already.
+        let _ = self.commands.send(Command::CloseProducer { producer: self.producer });
+    }
+}
+
+impl Producer {
+    pub(crate) fn new(
+        producer: u32,
+        shared: Arc<ProducerShared>,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        Self { handle: Arc::new(Handle { producer, shared, commands }) }
+    }
+
+    /// Fences: becomes the newest producer of the transactional id. Clears everything queued or in flight and any error.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::ConcurrentTransactions`] after one try that met an open transaction, so that the caller can look at
+    /// its ledger before it calls again; other retriable answers are tried again inside, for `max.block.ms`.
+    pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
+        self.verb(|state, now, end| {
+            state.waiters.initialized.push(end);
+            state.machine.init_transactions(now);
+        })
+        .await
+    }
+
+    /// Takes the next epoch with the current id and epoch (KIP-360): before the next transaction under TV1, and past the
+    /// last epoch under either.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::Fenced`] if another producer took over meanwhile; else as [`init_transactions`](Self::init_transactions).
+    pub async fn bump_epoch(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
+        self.verb(|state, now, end| {
+            state.waiters.bumped.push(end);
+            state.machine.bump_epoch(now);
+        })
+        .await
+    }
+
+    /// True if no transaction can begin before [`bump_epoch`](Self::bump_epoch).
+    #[must_use]
+    pub fn needs_bump(&self) -> bool {
+        self.handle.shared.lock().machine.needs_bump()
+    }
+
+    /// The identity, once there is one.
+    #[must_use]
+    pub fn identity(&self) -> Option<ProducerIdAndEpoch> {
+        self.handle.shared.lock().machine.identity()
+    }
+
+    /// Opens the transaction of `tag`: batches tagged with it may go out. Sends nothing by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::BumpRequired`], [`ProduceError::EpochExhausted`], [`ProduceError::InvalidState`], or the error that
+    /// the producer is in.
+    pub fn begin_transaction(&self, tag: u64) -> Result<(), ProduceError> {
+        let shared = &self.handle.shared;
+        let result = shared.lock().machine.begin_transaction(shared.now(), tag);
+        self.wake_driver();
+        result
+    }
+
+    /// Queues a sealed batch; never blocks. Batches of one tag for one partition keep their order. After a failure of the
+    /// transaction further batches of it are dropped; [`flush`](Self::flush) tells.
+    pub fn send_batch(&self, partition: TopicPartition, batch: SealedBatch, tag: u64) {
+        let shared = &self.handle.shared;
+        let mut state = shared.lock();
+        if !state.topics.contains(&partition.topic) {
+            state.topics.insert(Arc::clone(&partition.topic));
+            state.new_topics.push(Arc::clone(&partition.topic));
+        }
+        state.machine.send_batch(shared.now(), partition, batch, tag);
+        drop(state);
+        self.wake_driver();
+    }
+
+    /// True while the queued and unacknowledged bytes of `tag` are below the bound (`buffer.memory`, counted apart for the
+    /// open transaction and for later ones).
+    #[must_use]
+    pub fn has_capacity(&self, tag: u64) -> bool {
+        self.handle.shared.lock().machine.has_capacity(tag)
+    }
+
+    /// `notify` is called from the driver's task when [`has_capacity`](Self::has_capacity) turns true again; it must not
+    /// block. It replaces an earlier one.
+    pub fn on_capacity(&self, notify: Arc<dyn Fn() + Send + Sync>) {
+        self.handle.shared.lock().on_capacity = Some(notify);
+    }
+
+    /// Waits until every batch of `tag` so far is acknowledged. Gives the last offset written per partition, as far as
+    /// known: a broker that had a batch already may not say where.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of the transaction, or of the tag.
+    pub async fn flush(&self, tag: u64) -> Result<BTreeMap<TopicPartition, i64>, ProduceError> {
+        self.verb(|state, now, end| {
+            state.waiters.flushed.entry(tag).or_default().push(end);
+            state.machine.flush(now, tag);
+        })
+        .await
+    }
+
+    /// Commits the open transaction once its batches are acknowledged. The same EndTxn is repeated until a definite answer,
+    /// or for `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::UnknownOutcome`] if no definite answer came in time; [`ProduceError::Abortable`] and
+    /// [`ProduceError::Fenced`] if it is not committed.
+    pub async fn commit_transaction(&self, limit: Duration) -> Result<(), ProduceError> {
+        self.verb(|state, now, end| {
+            state.waiters.committed.push(end);
+            state.machine.commit_transaction(now, limit);
+        })
+        .await
+    }
+
+    /// Aborts the open transaction. For clients other than the engine, which rolls back by fencing.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit_transaction`](Self::commit_transaction), within `max.block.ms`.
+    pub async fn abort_transaction(&self) -> Result<(), ProduceError> {
+        self.verb(|state, now, end| {
+            state.waiters.aborted.push(end);
+            state.machine.abort_transaction(now);
+        })
+        .await
+    }
+
+    /// Drops every queued batch and waits until nothing is in flight. The open transaction can not be committed any more.
+    pub async fn discard(&self) {
+        // The only error is a closed client, where nothing is queued or in flight.
+        let _ = self
+            .verb(|state, now, end| {
+                state.waiters.discarded.push(end);
+                state.machine.discard(now);
+            })
+            .await;
+    }
+
+    /// Calls a verb of the machine and waits for its end.
+    async fn verb<T>(
+        &self,
+        call: impl FnOnce(&mut ProducerState, Timestamp, oneshot::Sender<Outcome<T>>),
+    ) -> Outcome<T> {
+        let (end, ended) = oneshot::channel();
+        let shared = &self.handle.shared;
+        {
+            let mut state = shared.lock();
+            if state.closed {
+                return Err(closed());
+            }
+            call(&mut state, shared.now(), end);
+        }
+        self.wake_driver();
+        ended.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    fn wake_driver(&self) {
+        // Without a driver nothing moves, and verbs say so.
+        let _ = self.handle.commands.send(Command::Wake);
+    }
+}
+
+fn closed() -> ProduceError {
+    ProduceError::Fatal { cause: FatalCause::Request(RequestError::Closed) }
+}
+
+type Outcome<T> = Result<T, ProduceError>;
+
+/// The machine, shared by handle and driver. A lock rather than messages, because the writer's questions (is there room, who
+/// am I, may I begin) need their answer at once, from threads that must not wait for a task. It is held for one call of
+/// the machine, never across an await.
+pub(crate) struct ProducerShared {
+    state: Mutex<ProducerState>,
+    /// The origin of the driver's time.
+    started: Instant,
+}
+
+/// What the lock guards.
+pub(crate) struct ProducerState {
+    pub(crate) machine: machine::Producer,
+    /// Topics written to, whose metadata the driver keeps.
+    pub(crate) topics: BTreeSet<Arc<str>>,
+    /// Those of them the driver does not know of yet.
+    pub(crate) new_topics: Vec<Arc<str>>,
+    on_capacity: Option<Arc<dyn Fn() + Send + Sync>>,
+    waiters: Waiters,
+    closed: bool,
+}
+
+/// Who waits for the end of which verb.
+#[derive(Debug, Default)]
+struct Waiters {
+    initialized: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
+    bumped: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
+    flushed: BTreeMap<u64, Vec<oneshot::Sender<Outcome<BTreeMap<TopicPartition, i64>>>>>,
+    committed: Vec<oneshot::Sender<Outcome<()>>>,
+    aborted: Vec<oneshot::Sender<Outcome<()>>>,
+    discarded: Vec<oneshot::Sender<Outcome<()>>>,
+}
+
+impl fmt::Debug for ProducerShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProducerShared").finish_non_exhaustive()
+    }
+}
+
+impl ProducerShared {
+    pub(crate) fn new(machine: machine::Producer, started: Instant) -> Self {
+        let state = ProducerState {
+            machine,
+            topics: BTreeSet::new(),
+            new_topics: Vec::new(),
+            on_capacity: None,
+            waiters: Waiters::default(),
+            closed: false,
+        };
+        Self { state: Mutex::new(state), started }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ProducerState> {
+        // The machine's calls either finish or are a bug; a poisoned lock tells no more than the panic did.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO.after(self.started.elapsed())
+    }
+
+    /// Hands the machine's events to those who wait. True if there were any.
+    pub(crate) fn deliver_events(&self) -> bool {
+        let mut delivered = false;
+        let mut capacity = None;
+        {
+            let mut state = self.lock();
+            while let Some(event) = state.machine.poll_event() {
+                delivered = true;
+                match event {
+                    ProducerEvent::Capacity => capacity.clone_from(&state.on_capacity),
+                    event => state.waiters.end(event),
+                }
+            }
+        }
+        // Called without the lock: it may well ask for capacity.
+        if let Some(notify) = capacity {
+            notify();
+        }
+        delivered
+    }
+
+    /// The driver ends: whoever waits is told.
+    pub(crate) fn close(&self) {
+        let notify = {
+            let mut state = self.lock();
+            state.closed = true;
+            state.waiters = Waiters::default();
+            state.on_capacity.clone()
+        };
+        if let Some(notify) = notify {
+            notify();
+        }
+    }
+}
+
+impl Waiters {
+    fn end(&mut self, event: ProducerEvent) {
+        match event {
+            ProducerEvent::Initialized(result) => tell(&mut self.initialized, &result),
+            ProducerEvent::EpochBumped(result) => tell(&mut self.bumped, &result),
+            ProducerEvent::Flushed { tag, result } => {
+                tell(&mut self.flushed.remove(&tag).unwrap_or_default(), &result);
+            }
+            ProducerEvent::Committed(result) => tell(&mut self.committed, &result),
+            ProducerEvent::Aborted(result) => tell(&mut self.aborted, &result),
+            ProducerEvent::Discarded => tell(&mut self.discarded, &Ok(())),
+            ProducerEvent::Capacity => {}
+        }
+    }
+}
+
+/// Tells everyone who waits; one that gave up is not there any more.
+fn tell<T: Clone>(waiters: &mut Vec<oneshot::Sender<Outcome<T>>>, result: &Outcome<T>) {
+    for waiter in waiters.drain(..) {
+        let _ = waiter.send(result.clone());
+    }
+}
