@@ -1,6 +1,7 @@
 //! How much memory reading and writing records takes, counted by the allocator.
 //!
 //! One test function: the counter is the process's, so nothing may run beside the code measured.
+#![expect(clippy::unwrap_used, reason = "the steps of the test are functions of their own")]
 
 use std::alloc::System;
 

@@ -18,7 +18,7 @@ pub(in crate::records) struct Compressor {
 enum State {
     /// Nothing to keep, or nothing compressed yet.
     Empty,
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Lz4(Box<CompressTable>),
     Zstd(zstd::bulk::Compressor<'static>),
 }
@@ -48,7 +48,7 @@ impl Compressor {
             }
             Compression::Snappy => {
                 if !matches!(self.state, State::Snappy(_)) {
-                    self.state = State::Snappy(snap::raw::Encoder::new());
+                    self.state = State::Snappy(Box::new(snap::raw::Encoder::new()));
                 }
                 if let State::Snappy(encoder) = &mut self.state {
                     snappy::compress(encoder, input, output).map_err(text)?;
