@@ -221,6 +221,7 @@ impl BatchHeader {
     /// When tombstones of the batch may be removed, milliseconds since the Unix epoch (KIP-534).
     #[must_use]
     pub const fn delete_horizon_ms(&self) -> Option<i64> {
+        // KIP-534: compaction keeps the horizon where the first timestamp was.
         if self.attributes & DELETE_HORIZON == 0 { None } else { Some(self.base_timestamp) }
     }
 

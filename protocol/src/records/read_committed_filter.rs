@@ -59,6 +59,7 @@ impl ReadCommittedFilter {
         while let Some(entry) = self.upcoming.pop_if(|entry| entry.first_offset <= last_offset) {
             self.aborting.insert(entry.producer_id);
         }
+        // KIP-98: markers end transactions and are never delivered themselves.
         if header.is_control() {
             if marker == Some(ControlRecordType::Abort) {
                 // Absent if the transaction began before the fetched offset: nothing to end then.

@@ -90,6 +90,7 @@ impl RecordBlock {
     /// Walks the records in order. Ends after the first error.
     #[must_use]
     pub fn iter(&self) -> Records<'_> {
+        // KIP-32: what the broker's clock said at append replaces what each record says.
         let log_append_time = match self.header.timestamp_type() {
             TimestampType::CreateTime => None,
             TimestampType::LogAppendTime => Some(self.header.max_timestamp),

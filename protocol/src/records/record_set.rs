@@ -55,6 +55,7 @@ impl RecordSet {
         available_bytes: usize,
         needed_bytes: usize,
     ) -> Result<Option<BatchView>, RecordsError> {
+        // KIP-74: the first batch comes whole, whatever the size asked for; later ones may be cut.
         if self.any_batch {
             self.rest.clear();
             return Ok(None);

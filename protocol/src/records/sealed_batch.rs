@@ -28,6 +28,7 @@ impl SealedBatch {
     /// for any size of batch, unless a clone of [`SealedBatch::bytes`] is still around: that one
     /// keeps what it has, and this batch moves to a copy.
     pub fn stamp(&mut self, producer: ProducerIdAndEpoch, base_sequence: i32, transactional: bool) {
+        // KIP-360: a bumped epoch restamps batches that were never acknowledged.
         self.header.producer_id = producer.producer_id;
         self.header.producer_epoch = producer.producer_epoch;
         self.header.base_sequence = base_sequence;
