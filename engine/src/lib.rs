@@ -1,4 +1,43 @@
 //! Typed streams, workers, exchanges, barriers, windows and the exactly-once Kafka connector.
+//!
+//! A job is described with Flink's words and built at compile time: every operator knows its downstream by type, so a chain
+//! is one function. A worker is one thread that runs all chains for its share of splits and key groups and never blocks;
+//! workers meet at `key_by`.
+//!
+//! ```
+//! use std::time::Duration;
+//! use millstream_engine::api::{Count, StreamExecutionEnvironment};
+//! use millstream_engine::connector::collection::{CollectingSink, CollectionSource};
+//! use millstream_engine::time::WatermarkStrategy;
+//! use millstream_engine::window::TumblingEventTimeWindows;
+//!
+//! let landings = CollectionSource::new(vec![vec![("JFK", 1_000), ("LGA", 2_000), ("JFK", 3_000)]]);
+//! let environment = StreamExecutionEnvironment::new("landings").parallelism(2);
+//! environment
+//!     .from_source(landings, WatermarkStrategy::for_bounded_out_of_orderness(Duration::from_secs(5)))
+//!     .uid("landings")
+//!     .map(|airport| airport.to_owned())
+//!     .key_by(|airport: &String| airport.clone())
+//!     .window(TumblingEventTimeWindows::of(Duration::from_secs(3600)))
+//!     .aggregate(Count::new())
+//!     .uid("landings-per-hour")
+//!     .map(|result| (result.key, result.window.start, result.value))
+//!     .sink_to(CollectingSink::new())
+//!     .uid("output");
+//! let job = environment.into_job_graph()?;
+//! assert_eq!(job.operators().count(), 5);
+//! # Ok::<(), millstream_engine::GraphError>(())
+//! ```
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`api`] | what jobs are written with, and what sources and sinks implement |
+//! | [`graph`] | the job as it is run, any number of times: [`graph::JobGraph`] |
+//! | [`task`] | workers, their control and their reports |
+//! | [`time`], [`window`] | watermarks, idleness; tumbling windows |
+//! | [`state`] | key groups, encoding of keys and accumulators |
+//! | [`metrics`] | counters that can be read while the job runs |
+//! | [`connector`] | sources and sinks |
 
 pub mod api;
 pub mod connector;

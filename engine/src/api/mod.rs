@@ -10,7 +10,7 @@ mod stream_execution_environment;
 mod windowed_stream;
 
 pub use data_stream::{DataStream, DataStreamSink};
-pub use functions::{AggregateFunction, Keyed};
+pub use functions::{AggregateFunction, Count, Keyed};
 pub use keyed_stream::KeyedStream;
 pub use raw_stream::RawStream;
 pub use sink::{Sink, SinkContext, SinkWriter, Writer};

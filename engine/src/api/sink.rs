@@ -56,6 +56,10 @@ impl fmt::Debug for SinkContext {
 /// The half of a writer that does not depend on its elements.
 pub trait Writer: Send + 'static {
     /// Whether another unit of input may be taken; how much one unit writes is not known before.
+    ///
+    /// It must turn true again without a further checkpoint (elements of the open transaction are sent, those of the next wait
+    /// for the one before to be confirmed, which needs no input): a barrier does not overtake the data in front of it, so a
+    /// writer that waits for its own barrier waits for ever.
     fn has_capacity(&self) -> bool {
         true
     }

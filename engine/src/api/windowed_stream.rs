@@ -80,6 +80,7 @@ where
                 context.first_checkpoint(),
             ),
             watermark: context.restored_watermark(&uid).unwrap_or(WATERMARK_MIN),
+            forwarded: WATERMARK_MIN,
             counters: context.counters(&uid),
             uid,
             downstream,

@@ -1,1 +1,3 @@
 //! Connectors: what jobs read from and write to.
+
+pub mod collection;

@@ -99,3 +99,6 @@ impl<E> InputGate<E> {
         self.aligner.never_block = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,9 @@ struct OperatorMetrics {
     watermark: AtomicI64,
 }
 
+/// By uid and worker.
+type ByOperator = BTreeMap<(Arc<str>, usize), Arc<OperatorMetrics>>;
+
 /// Counters of one operator, summed over the workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorMetricsSnapshot {
@@ -34,7 +37,7 @@ pub struct OperatorMetricsSnapshot {
 #[derive(Clone, Debug, Default)]
 pub struct JobMetrics {
     // Guards only the list: touched when workers start and when somebody reads.
-    operators: Arc<Mutex<BTreeMap<(Arc<str>, usize), Arc<OperatorMetrics>>>>,
+    operators: Arc<Mutex<ByOperator>>,
 }
 
 impl JobMetrics {

@@ -22,33 +22,13 @@ where
     pub(crate) assigner: TumblingEventTimeWindows,
     pub(crate) function: A,
     pub(crate) windows: OpenWindows<K, A::Accumulator>,
-    /// Event time of this operator; part of the checkpoint, so that a replay drops what was late before.
+    /// Event time of this operator; part of the checkpoint, so that a replay drops what was late before. Windows at or
+    /// below it that are still there have closed and wait for capacity downstream.
     pub(crate) watermark: i64,
+    /// What downstream has been told.
+    pub(crate) forwarded: i64,
     pub(crate) counters: Counters,
     pub(crate) downstream: D,
-}
-
-impl<K, A, D> WindowAggregate<K, A, D>
-where
-    K: StateCodec + Hash + Eq + Send,
-    A: AggregateFunction,
-    A::Accumulator: StateCodec + Send,
-    D: Collector<WindowResult<K, A::Output>>,
-{
-    /// Emits the results of all windows that end at or before the watermark, in the order of (end, key) and with the
-    /// window's last millisecond as their timestamp.
-    fn fire(&mut self) -> Result<(), OperatorError> {
-        while let Some(pane) = self.windows.take_closed(self.watermark) {
-            let window = pane.window();
-            for (key, accumulator) in pane.into_entries() {
-                let value = self.function.result(&accumulator);
-                self.counters.records_out += 1;
-                let result = WindowResult { key, window, value };
-                self.downstream.collect(result, window.max_timestamp())?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<K, A, D> ProcessElement<KeyedElement<K, A::Input>> for WindowAggregate<K, A, D>
@@ -80,7 +60,35 @@ where
             )
             .map_err(|error| error.in_operator(uid))
     }
+
+    fn has_backlog(&self) -> bool {
+        self.forwarded < self.watermark
+    }
+
+    /// Emits the results of closed windows in the order of (end, key group, key), with a window's last millisecond as their
+    /// timestamp: whole windows, until there are enough for one unit. After the last one the watermark may go on.
+    fn drain_backlog(&mut self) -> Result<(), OperatorError> {
+        let mut results = 0;
+        while results < UNIT_RESULTS {
+            let Some(pane) = self.windows.take_closed(self.watermark) else {
+                self.forwarded = self.watermark;
+                return self.downstream.on_watermark(self.watermark);
+            };
+            let window = pane.window();
+            for (key, accumulator) in pane.into_entries() {
+                let value = self.function.result(&accumulator);
+                results += 1;
+                self.counters.records_out += 1;
+                let result = WindowResult { key, window, value };
+                self.downstream.collect(result, window.max_timestamp())?;
+            }
+        }
+        Ok(())
+    }
 }
+
+/// After this many results of closed windows the operator asks again whether there is capacity.
+const UNIT_RESULTS: u64 = 1024;
 
 impl<K, A, D> Output for WindowAggregate<K, A, D>
 where
@@ -100,8 +108,6 @@ where
         if watermark > self.watermark {
             self.watermark = watermark;
             self.counters.watermark(watermark);
-            self.fire()?;
-            self.downstream.on_watermark(watermark)?;
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ where
     }
 
     fn schema() -> String {
-        format!("postcard:{}", std::any::type_name::<T>())
+        format!("postcard {}", super::schema::describe::<T>())
     }
 }
 

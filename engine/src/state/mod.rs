@@ -3,6 +3,7 @@
 mod codec;
 mod key_groups;
 mod keyed_state;
+mod schema;
 
 pub use codec::{CodecError, StateCodec};
 pub use key_groups::KeyGroups;

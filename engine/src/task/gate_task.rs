@@ -9,18 +9,36 @@ use crate::time::{ValveOutput, WATERMARK_MAX, WatermarkStatus};
 /// The first operator behind an exchange: takes exchanged elements.
 pub(crate) trait ProcessElement<E>: Output {
     fn process(&mut self, element: E) -> Result<(), OperatorError>;
+
+    /// Whether a watermark has set off more output than one unit may have. While it has, nothing but barriers is taken.
+    fn has_backlog(&self) -> bool {
+        false
+    }
+
+    /// Gives out the next part of that output.
+    fn drain_backlog(&mut self) -> Result<(), OperatorError> {
+        Ok(())
+    }
 }
 
 /// An input gate and the chain behind it.
 pub(crate) struct GateTask<E, C> {
     gate: InputGate<E>,
     chain: C,
-    ended: bool,
+    state: GateState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GateState {
+    Running,
+    /// All inputs have ended; the output that the end set off is not out yet.
+    Ending,
+    Ended,
 }
 
 impl<E, C> GateTask<E, C> {
     pub(crate) fn new(gate: InputGate<E>, chain: C) -> Self {
-        Self { gate, chain, ended: false }
+        Self { gate, chain, state: GateState::Running }
     }
 }
 
@@ -57,7 +75,18 @@ where
 
     fn poll(&mut self, snapshots: &mut Snapshots) -> Result<TaskStatus, OperatorError> {
         let capacity = self.chain.has_capacity();
-        match self.gate.poll(capacity).map_err(OperatorError::new)? {
+        let backlog = self.chain.has_backlog();
+        if backlog && capacity {
+            self.chain.drain_backlog()?;
+            self.chain.on_batch_end()?;
+            return Ok(TaskStatus::Worked);
+        }
+        if self.state == GateState::Ending && !backlog {
+            self.chain.on_end()?;
+            self.state = GateState::Ended;
+            return Ok(TaskStatus::Worked);
+        }
+        match self.gate.poll(capacity && !backlog).map_err(OperatorError::new)? {
             None => return Ok(TaskStatus::Idle),
             Some(GateEvent::Batch(elements)) => {
                 for element in elements {
@@ -72,8 +101,8 @@ where
             }
             Some(GateEvent::End) => {
                 self.chain.on_watermark(WATERMARK_MAX)?;
-                self.chain.on_end()?;
-                self.ended = true;
+                self.chain.on_batch_end()?;
+                self.state = GateState::Ending;
             }
             Some(GateEvent::Absorbed) => {}
         }
@@ -93,6 +122,6 @@ where
     }
 
     fn is_ended(&self) -> bool {
-        self.ended
+        self.state == GateState::Ended
     }
 }

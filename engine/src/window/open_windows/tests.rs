@@ -1,1 +1,83 @@
+use std::time::Duration;
 
+use millstream_checkpoint::{CheckpointId, CheckpointRef, FrozenDelta, MemoryStore, Nonce};
+
+use super::*;
+
+type Windows = OpenWindows<String, i64>;
+
+fn store() -> Arc<LayeredState> {
+    Arc::new(LayeredState::new(Arc::new(MemoryStore::new())).unwrap())
+}
+
+fn windows(store: &Arc<LayeredState>, key_groups: Range<u16>, current: u64) -> Windows {
+    let assigner = TumblingEventTimeWindows::of(Duration::from_millis(10));
+    let id = StateId::new("op", "panes");
+    OpenWindows::new(id, Arc::clone(store), key_groups, assigner, current)
+}
+
+fn add(windows: &mut Windows, key: &str, key_group: u16, timestamp: i64, by: i64) {
+    let window = windows.assigner.assign(timestamp).unwrap();
+    windows.update(window, key.to_owned(), key_group, || 0, |value| *value += by).unwrap();
+}
+
+fn close(windows: &mut Windows, watermark: i64) -> Vec<(i64, String, i64)> {
+    let mut closed = Vec::new();
+    while let Some(pane) = windows.take_closed(watermark) {
+        let end = pane.window().end;
+        closed.extend(pane.into_entries().map(|(key, value)| (end, key, value)));
+    }
+    closed
+}
+
+fn confirm(store: &LayeredState, checkpoint: u64, delta: StateDelta) {
+    let at = CheckpointRef::new(CheckpointId(checkpoint), Nonce::default());
+    store.push_frozen(at, Arc::new(FrozenDelta::from_parts([delta]).unwrap())).unwrap();
+    store.confirm(at).unwrap();
+}
+
+#[test]
+fn windows_close_in_order_of_their_ends_when_the_watermark_reaches_their_last_millisecond() {
+    let mut windows = windows(&store(), 0..4, 1);
+    add(&mut windows, "b", 1, 15, 1);
+    add(&mut windows, "a", 1, 5, 2);
+    add(&mut windows, "a", 1, -3, 3);
+    assert_eq!(close(&mut windows, 8), [(0, "a".to_owned(), 3)]);
+    assert_eq!(close(&mut windows, 9), [(10, "a".to_owned(), 2)]);
+    assert_eq!(close(&mut windows, 19), [(20, "b".to_owned(), 1)]);
+}
+
+#[test]
+fn open_windows_of_the_key_groups_are_found_again() {
+    let store = store();
+    let mut first = windows(&store, 0..4, 1);
+    add(&mut first, "a", 1, 5, 2);
+    add(&mut first, "b", 3, -5, 7);
+    confirm(&store, 1, first.seal(1).unwrap());
+
+    let mut low = windows(&store, 0..2, 2);
+    low.load().unwrap();
+    assert_eq!(close(&mut low, 100), [(10, "a".to_owned(), 2)]);
+    let mut high = windows(&store, 2..4, 2);
+    high.load().unwrap();
+    assert_eq!(close(&mut high, 100), [(0, "b".to_owned(), 7)]);
+}
+
+#[test]
+fn a_closed_window_leaves_nothing_in_the_store() {
+    let store = store();
+    let mut windows_ = windows(&store, 0..4, 1);
+    add(&mut windows_, "a", 1, 5, 2);
+    confirm(&store, 1, windows_.seal(1).unwrap());
+    // Changed and closed within one checkpoint: deleted, not written.
+    add(&mut windows_, "a", 1, 6, 2);
+    // Opened and closed within one checkpoint: never written, so nothing to delete.
+    add(&mut windows_, "c", 2, 6, 2);
+    assert_eq!(close(&mut windows_, 100).len(), 2);
+    let delta = windows_.seal(2).unwrap();
+    assert_eq!(delta.entries.iter().map(|(_, value)| value.is_some()).collect::<Vec<_>>(), [false]);
+    confirm(&store, 2, delta);
+    let mut again = windows(&store, 0..4, 3);
+    again.load().unwrap();
+    assert_eq!(close(&mut again, 100), []);
+}
