@@ -213,6 +213,39 @@ proptest! {
         prop_assert_eq!(sorted(collected), recomputed(&scenario.splits, |_| true));
     }
 
+    /// Results of windows into windows again: the watermark must not overtake the results of the windows that it closed.
+    #[test]
+    fn windows_of_windows_hold_every_input_once(scenario in scenario()) {
+        let sink = CollectingSink::new().with_pending_max(scenario.pending_max);
+        let graph = |parallelism| {
+            let environment = scenario.environment(parallelism);
+            let strategy = WatermarkStrategy::for_bounded_out_of_orderness(Duration::from_millis(1_000));
+            environment
+                .from_source(scenario.source(), strategy)
+                .uid("input")
+                .key_by(|(key, _): &Element| *key)
+                .window(TumblingEventTimeWindows::of(Duration::from_millis(50)))
+                .aggregate(Sum)
+                .uid("sums by key")
+                .map(|result: WindowResult<u16, (u64, i64)>| (result.key % 2, result.value.1))
+                .key_by(|(parity, _): &Element| *parity)
+                .window(TumblingEventTimeWindows::of(Duration::from_millis(200)))
+                .aggregate(Sum)
+                .uid("sums by parity")
+                .map(|result: WindowResult<u16, (u64, i64)>| (result.window.start, result.key, result.value.1))
+                .sink_to(sink.clone())
+                .uid("output");
+            environment.into_job_graph().unwrap()
+        };
+        let collected = sorted(scenario.run(&sink, graph));
+        let mut sums: BTreeMap<(i64, u16), i64> = BTreeMap::new();
+        for ((key, value), timestamp) in scenario.splits.iter().flatten() {
+            *sums.entry((timestamp / 200 * 200, key % 2)).or_default() += value;
+        }
+        let expected: Vec<_> = sums.into_iter().map(|((start, key), sum)| (start, key, sum)).collect();
+        prop_assert_eq!(collected, expected);
+    }
+
     /// With a watermark that is too fast some elements are late. Which ones depends on the schedule, but each is either in its
     /// window or dropped, and no window comes twice.
     #[test]
