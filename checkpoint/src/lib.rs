@@ -33,6 +33,9 @@ mod meta;
 mod positions;
 mod store;
 
+#[cfg(test)]
+mod format_tests;
+
 pub use codec::{FormatError, STRING_BYTES_MAX};
 pub use decide::{
     Decision, Facts, FencedReason, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
