@@ -117,7 +117,7 @@ pub enum StateError {
     Store(#[from] StoreError),
     /// Recovery must stop.
     #[error(transparent)]
-    Stop(#[from] StopReason),
+    Stop(Box<StopReason>),
 }
 
 impl StateError {
@@ -125,6 +125,12 @@ impl StateError {
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. } | Self::Store(StoreError::NoSpace { .. }))
+    }
+}
+
+impl From<StopReason> for StateError {
+    fn from(reason: StopReason) -> Self {
+        Self::Stop(Box::new(reason))
     }
 }
 

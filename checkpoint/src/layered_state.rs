@@ -97,15 +97,14 @@ impl LayeredState {
         let layers = Arc::clone(&self.read().list);
         let mut cursors = Vec::new();
         for layer in layers.iter().rev() {
-            let changes = layer.delta.changes(state);
+            let Some(changes) = layer.delta.shared_changes(state) else { continue };
             let from = changes.partition_point(|(key, _)| key < &range.start);
             let to = match &range.end {
                 Some(end) => changes.partition_point(|(key, _)| key < end),
                 None => changes.len(),
             };
             if from < to {
-                let (delta, state) = (Arc::clone(&layer.delta), state.clone());
-                cursors.push(Cursor { delta, state, at: from, end: to });
+                cursors.push(Cursor { changes, at: from, end: to });
             }
         }
         Ok(LayeredScan { cursors, store: self.store.scan(state, range)?.peekable() })
@@ -185,9 +184,10 @@ impl LayeredState {
             chosen.iter().flat_map(|layer| layer.delta.states()).collect();
         let mut entries = 0;
         for state in states {
-            let newest_first = chosen.iter().rev().map(|layer| {
-                let (delta, end) = (Arc::clone(&layer.delta), layer.delta.changes(state).len());
-                Cursor { delta, state: state.clone(), at: 0, end }
+            let newest_first = chosen.iter().rev().filter_map(|layer| {
+                let changes = layer.delta.shared_changes(state)?;
+                let end = changes.len();
+                Some(Cursor { changes, at: 0, end })
             });
             let mut merged = Merge { cursors: newest_first.collect() }.inspect(|_| entries += 1);
             self.store.ingest(state, up_to, &mut merged)?;
@@ -238,18 +238,14 @@ impl LayeredState {
 /// A place in the changes of one state in one layer.
 #[derive(Debug)]
 struct Cursor {
-    delta: Arc<FrozenDelta>,
-    state: StateId,
+    changes: Arc<Vec<DeltaEntry>>,
     at: usize,
     end: usize,
 }
 
 impl Cursor {
     fn peek(&self) -> Option<&DeltaEntry> {
-        if self.at >= self.end {
-            return None;
-        }
-        self.delta.changes(&self.state).get(self.at)
+        self.changes.get(self.at).filter(|_| self.at < self.end)
     }
 }
 
@@ -280,6 +276,11 @@ impl Iterator for Merge {
     type Item = DeltaEntry;
 
     fn next(&mut self) -> Option<DeltaEntry> {
+        if let [only] = self.cursors.as_mut_slice() {
+            let entry = only.peek().cloned();
+            only.at += 1;
+            return entry;
+        }
         let key = smallest(&self.cursors)?;
         take_newest(&mut self.cursors, &key)
     }

@@ -14,6 +14,29 @@
 //! | [`Meta`] | [`StateDirectory::write_meta`] returns | a confirmed checkpoint |
 //! | [`StateStore`] | [`StateStore::persist_floor`] returns | all state up to the floor |
 //!
+//! ```
+//! use std::sync::Arc;
+//! use bytes::Bytes;
+//! use millstream_checkpoint::{
+//!     CheckpointId, CheckpointRef, FrozenDelta, LayeredState, MemoryStore, Nonce, StateDelta, StateId,
+//! };
+//!
+//! let totals = StateId::new("sum", "totals");
+//! let key = Bytes::from_static(b"\0\x07alice"); // key group 7
+//! let delta = FrozenDelta::from_parts([StateDelta {
+//!     state: totals.clone(),
+//!     entries: vec![(key.clone(), Some(Bytes::from_static(b"42")))],
+//! }])?;
+//!
+//! let state = LayeredState::new(Arc::new(MemoryStore::new()))?;
+//! let first = CheckpointRef::new(CheckpointId(1), Nonce::random()?);
+//! state.push_frozen(first, Arc::new(delta))?; // readable at once
+//! state.confirm(first)?; // the ledger holds it
+//! state.apply_confirmed(8 << 20)?; // in the store
+//! assert_eq!(state.get(&totals, &key)?.as_deref(), Some(&b"42"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A start goes: [`StateDirectory::open`] (R0), [`look_before_fence`] (R1), fence (R2), read the ledger
 //! (R3), [`decide`] (R4), [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
 //! record (R6). While running: [`StateDirectory::write_delta`], then the commit, then

@@ -58,7 +58,7 @@ pub enum StopReason {
         /// The file as it is named now.
         path: PathBuf,
         /// What is wrong with it, if this start found it.
-        reason: Option<DeltaError>,
+        reason: Option<Box<DeltaError>>,
         /// The ledger.
         ledger: LedgerPlace,
         /// Its last checkpoint.
@@ -264,7 +264,7 @@ impl StopReason {
     pub(super) fn damaged_delta(facts: &Facts<'_>, l: &LedgerFact, file: &QuarantinedFile) -> Self {
         Self::DamagedDelta {
             path: file.path.clone(),
-            reason: file.reason.clone(),
+            reason: file.reason.clone().map(Box::new),
             ledger: facts.ledger_place.clone(),
             committed: l.record.at(),
             offset: l.offset,

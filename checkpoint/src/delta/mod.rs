@@ -57,7 +57,7 @@ pub struct StateDelta {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrozenDelta {
     /// Per state, all changes with strictly ascending keys.
-    states: BTreeMap<StateId, Vec<DeltaEntry>>,
+    states: BTreeMap<StateId, Arc<Vec<DeltaEntry>>>,
     bytes: usize,
 }
 
@@ -102,13 +102,18 @@ impl FrozenDelta {
     /// Adds a state, or more changes behind those it has.
     pub(crate) fn insert_sorted(&mut self, state: StateId, mut entries: Vec<DeltaEntry>) {
         self.bytes += entries.iter().map(entry_bytes).sum::<usize>();
-        self.states.entry(state).or_default().append(&mut entries);
+        Arc::make_mut(self.states.entry(state).or_default()).append(&mut entries);
     }
 
     /// The changes of one state, keys strictly ascending.
     #[must_use]
     pub fn changes(&self, state: &StateId) -> &[DeltaEntry] {
-        self.states.get(state).map_or(&[], Vec::as_slice)
+        self.states.get(state).map_or(&[], |entries| entries.as_slice())
+    }
+
+    /// The same, to be kept apart from the rest.
+    pub(crate) fn shared_changes(&self, state: &StateId) -> Option<Arc<Vec<DeltaEntry>>> {
+        self.states.get(state).map(Arc::clone)
     }
 
     /// The states that changed, in order.
@@ -125,7 +130,7 @@ impl FrozenDelta {
     /// Number of changes.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.states.values().map(Vec::len).sum()
+        self.states.values().map(|entries| entries.len()).sum()
     }
 
     /// Whether nothing changed.

@@ -235,10 +235,10 @@ fn long_value(value: u16) -> Bytes {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
 
     #[test]
-    fn fjall_and_memory_agree_on_any_history(steps in proptest::collection::vec(step(), 1..120)) {
+    fn fjall_and_memory_agree_on_any_history(steps in proptest::collection::vec(step(), 1..70)) {
         let folder = tempfile::tempdir().unwrap();
         let memory = MemoryStore::new();
         let mut fjall = open_fjall(folder.path().to_owned());
@@ -291,6 +291,71 @@ proptest! {
             compared += 1;
         }
         prop_assert!(compared >= 3);
+    }
+}
+
+/// Set for the process that is going to be killed: the folder of its store.
+const KILLED_IN: &str = "MILLSTREAM_TEST_KILLED_IN";
+
+/// The changes of checkpoint n: one key that is always rewritten, one that moves.
+fn killed_entries(n: u64) -> [DeltaEntry; 3] {
+    let (old, now) = (format!("{:06}", n - 1), format!("{n:06}"));
+    [delete(0, &old), put(0, &now, "x"), put(1, "hot", &now)]
+}
+
+fn wide(n: u64) -> CheckpointRef {
+    CheckpointRef::new(CheckpointId(n), Nonce([7; 16]))
+}
+
+/// Not a test of its own: the process that `a_killed_process_leaves_whole_ingestions` starts and kills.
+#[test]
+fn the_process_to_be_killed() {
+    let Ok(folder) = std::env::var(KILLED_IN) else { return };
+    let store = open_fjall(folder.into());
+    let states = [StateId::new("a", "x"), StateId::new("b", "y")];
+    let next = store.applied(&states[1]).unwrap().map_or(1, |at| at.checkpoint.0 + 1);
+    for n in next..next + 100_000 {
+        for state in &states {
+            store.ingest(state, wide(n), &mut killed_entries(n).into_iter()).unwrap();
+        }
+        if n.is_multiple_of(4) {
+            store.persist_floor(wide(n)).unwrap();
+        }
+        println!("applied {n}");
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_whole_ingestions() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let folder = tempfile::tempdir().unwrap();
+    for lines in [1, 6, 17, 3, 29] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store::conformance::the_process_to_be_killed", "--nocapture"])
+            .env(KILLED_IN, folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = output.map(Result::unwrap).filter_map(|line| {
+            let (_, n) = line.split_once("applied ")?;
+            n.parse::<u64>().ok()
+        });
+        let last_said = said.take(lines).last().expect("the process reports what it applied");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = open_fjall(folder.path().to_owned());
+        let floor = store.floor().unwrap().map_or(0, |at| at.checkpoint.0);
+        assert!(floor >= last_said / 4 * 4, "floor {floor}, said {last_said}");
+        for state in [StateId::new("a", "x"), StateId::new("b", "y")] {
+            let n = store.applied(&state).unwrap().unwrap().checkpoint.0;
+            assert!(n >= last_said, "{n} < {last_said}");
+            let [_, moved, hot] = killed_entries(n);
+            let expected = [(moved.0, moved.1.unwrap()), (hot.0, hot.1.unwrap())];
+            assert_eq!(scan(&*store, &state, &KeyRange::all()), expected);
+        }
     }
 }
 

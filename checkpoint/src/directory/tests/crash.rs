@@ -125,7 +125,7 @@ impl World {
             match mode {
                 CrashMode::LoseUnsynced => false,
                 CrashMode::KeepUnsynced => true,
-                CrashMode::Torn(seed) => (seed + kept) % 2 == 0,
+                CrashMode::Torn(seed) => (seed + kept).is_multiple_of(2),
             }
         }));
     }
@@ -347,7 +347,7 @@ impl World {
         if n % 3 != 1 {
             layered.apply_confirmed(usize::MAX).map_err(wrong)?;
         }
-        if n % 2 == 0 && confirmed.checkpoint > CheckpointId::ZERO {
+        if n.is_multiple_of(2) && confirmed.checkpoint > CheckpointId::ZERO {
             match directory.write_meta(&meta(confirmed)) {
                 Err(error) if error.is_no_space() => {}
                 written => written?,
@@ -403,11 +403,11 @@ fn changes(next: CheckpointRef) -> Vec<StateDelta> {
             state: totals,
             entries: vec![
                 (key(2, &format!("only {n}")), value.clone()),
-                (key(3, &format!("gone {}", n % 2)), (n % 2 == 0).then_some(Bytes::new())),
+                (key(3, &format!("gone {}", n % 2)), (n.is_multiple_of(2)).then_some(Bytes::new())),
             ],
         },
     ];
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         parts.push(StateDelta { state: left, entries: vec![(key(9, "left"), value)] });
     }
     parts
