@@ -1,5 +1,7 @@
 //! Jobs on real threads: they finish, fail with a place, stop and suspend; conditions with deadlines, no sleeping.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Runs a job graph in one thread: a random schedule, random barriers, random crashes, no clock.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -13,40 +15,40 @@ use millstream_engine::task::{SealedSnapshot, StepOutcome, Worker, WorkerReport,
 
 /// Random numbers from a seed (xorshift64*), so that a failure can be run again.
 #[derive(Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
     }
 
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
 /// What survives a crash: the last confirmed checkpoint.
-pub struct Confirmed {
-    pub state: Arc<LayeredState>,
-    pub positions: Positions,
-    pub watermarks: Watermarks,
-    pub checkpoint: u64,
+pub(crate) struct Confirmed {
+    pub(crate) state: Arc<LayeredState>,
+    pub(crate) positions: Positions,
+    pub(crate) watermarks: Watermarks,
+    pub(crate) checkpoint: u64,
 }
 
 impl Confirmed {
-    pub fn start(positions: Positions) -> Self {
+    pub(crate) fn start(positions: Positions) -> Self {
         let state = LayeredState::new(Arc::new(MemoryStore::new())).unwrap();
         Self { state: Arc::new(state), positions, watermarks: Vec::new(), checkpoint: 0 }
     }
 
-    pub fn restore_context(&self) -> RestoreContext {
+    pub(crate) fn restore_context(&self) -> RestoreContext {
         RestoreContext {
             state: Arc::clone(&self.state),
             positions: self.positions.clone(),
@@ -57,7 +59,7 @@ impl Confirmed {
     }
 
     /// Confirms a checkpoint whose every part is there, as the coordinator does after the commit.
-    pub fn confirm(&mut self, sealed: SealedSnapshot) {
+    pub(crate) fn confirm(&mut self, sealed: SealedSnapshot) {
         let at = CheckpointRef::new(CheckpointId(sealed.checkpoint), Nonce([7; 16]));
         let delta = FrozenDelta::from_parts(sealed.states).unwrap();
         self.state.push_frozen(at, Arc::new(delta)).unwrap();
@@ -72,9 +74,9 @@ impl Confirmed {
 }
 
 /// One run of the job between two crashes.
-pub struct Run {
-    pub workers: Vec<Worker>,
-    pub set: WorkerSet,
+pub(crate) struct Run {
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) set: WorkerSet,
     reports: Arc<Mutex<Vec<WorkerReport>>>,
     sealed: BTreeMap<u64, Vec<SealedSnapshot>>,
     pending: Option<u64>,
@@ -83,14 +85,14 @@ pub struct Run {
 
 /// How a run ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// The final checkpoint after the end of the input is confirmed.
     Finished,
     Crashed,
 }
 
 impl Run {
-    pub fn new(graph: &JobGraph, confirmed: &Confirmed) -> Self {
+    pub(crate) fn new(graph: &JobGraph, confirmed: &Confirmed) -> Self {
         let reports = Arc::new(Mutex::new(Vec::new()));
         let sender = Arc::clone(&reports);
         let (workers, set) = graph
@@ -103,7 +105,7 @@ impl Run {
 
     /// Steps workers at random until the job has finished and its last checkpoint is confirmed, or until `steps_max` steps
     /// are done. A barrier comes with a chance of one in `barrier_every` per step.
-    pub fn drive(
+    pub(crate) fn drive(
         &mut self,
         random: &mut Random,
         confirmed: &mut Confirmed,
