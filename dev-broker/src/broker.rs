@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use millstream_protocol::Timestamp;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -66,7 +67,8 @@ impl DevBroker {
                 (Some(data_dir), stored)
             }
         };
-        let mut cluster = Cluster::from_stored(config.cluster_config(), seed(), stored);
+        let mut cluster =
+            Cluster::from_stored(config.cluster_config(), seed(), stored, Timestamp::ZERO);
         cluster.set_advertised(host.as_str(), port);
         if let Some(data_dir) = &mut data_dir {
             data_dir.begin(&cluster.state_snapshot(), &cluster.topic_ids())?;

@@ -1,7 +1,6 @@
 //! The cluster as a machine: request frames and time in, response frames, timers and storage effects out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
 use bytes::Bytes;
 use millstream_protocol::{EncodedFrame, Timestamp, TopicPartition};
@@ -77,20 +76,20 @@ impl Cluster {
     /// A cluster without topics. Everything random in it (ids) comes from `seed`.
     #[must_use]
     pub fn new(config: ClusterConfig, seed: u64) -> Self {
-        Self::from_stored(config, seed, Stored::default())
+        Self::from_stored(config, seed, Stored::default(), Timestamp::ZERO)
     }
 
-    /// A cluster that goes on from what an earlier one stored.
+    /// A cluster that goes on at `now` from what an earlier one stored.
     ///
     /// Decided transactions whose markers were not all written are finished soon after the first
     /// [`handle_timeout`](Self::handle_timeout). Open ones get their whole timeout again.
     #[must_use]
-    pub fn from_stored(config: ClusterConfig, seed: u64, stored: Stored) -> Self {
+    pub fn from_stored(config: ClusterConfig, seed: u64, stored: Stored, now: Timestamp) -> Self {
         let mut random = Random::new(seed);
         let cluster_id = random.base64_id();
         let mut cluster = Self {
-            next_abort_scan: Timestamp::ZERO.after(config.transaction_abort_scan_interval),
-            next_compaction: Timestamp::ZERO.after(config.compaction_interval),
+            next_abort_scan: now.after(config.transaction_abort_scan_interval),
+            next_compaction: now.after(config.compaction_interval),
             sessions: FetchSessions::new(config.fetch_session_slots, config.fetch_session_eviction),
             config,
             random,
@@ -106,7 +105,7 @@ impl Cluster {
             outgoing: VecDeque::new(),
             effects: VecDeque::new(),
         };
-        cluster.replay(stored);
+        super::replay::replay(&mut cluster, stored, now);
         cluster
     }
 
@@ -211,21 +210,21 @@ impl Cluster {
 
     /// Compacts every topic that asks for it (`cleanup.policy=compact`) now, whatever its dirty ratio.
     pub fn compact_now(&mut self, wall_clock_ms: i64) {
-        self.compact_with(wall_clock_ms, Some(0));
+        self.compact_with(wall_clock_ms, true);
     }
 
     fn compact(&mut self, wall_clock_ms: i64) {
-        self.compact_with(wall_clock_ms, None);
+        self.compact_with(wall_clock_ms, false);
     }
 
-    fn compact_with(&mut self, wall_clock_ms: i64, min_dirty_percent: Option<u8>) {
+    fn compact_with(&mut self, wall_clock_ms: i64, forced: bool) {
         let mut rewrites = Vec::new();
         for topic in self.topics.by_name.values_mut().filter(|topic| topic.config.is_compacted()) {
             let rules = super::log::CompactionRules {
                 wall_clock_ms,
                 delete_retention: topic.config.delete_retention(),
-                min_dirty_percent: min_dirty_percent
-                    .unwrap_or_else(|| topic.config.min_dirty_percent()),
+                min_dirty_percent: topic.config.min_dirty_percent(),
+                forced,
                 segment_bytes: topic.config.segment_bytes(&self.config),
             };
             for (partition, log) in (0..).zip(&mut topic.partitions) {
@@ -268,11 +267,7 @@ impl Cluster {
         self.moved.insert(topic_partition);
     }
 
-    fn replay(&mut self, stored: Stored) {
-        super::replay::replay(self, stored);
-    }
-
     pub(crate) fn marker_due(&self, now: Timestamp) -> Timestamp {
-        now.after(self.config.transaction_marker_delay.max(Duration::ZERO))
+        now.after(self.config.transaction_marker_delay)
     }
 }

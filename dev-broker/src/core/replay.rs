@@ -14,7 +14,7 @@ use super::storage::{StateRecord, Stored};
 use super::topics::{Topic, TopicConfig};
 use super::transaction::TransactionState;
 
-pub(super) fn replay(cluster: &mut Cluster, stored: Stored) {
+pub(super) fn replay(cluster: &mut Cluster, stored: Stored, now: Timestamp) {
     for record in stored.state {
         // A damaged record was the last one written; what follows it would not be trusted either.
         let Some(record) = StateRecord::decode(record) else { break };
@@ -27,7 +27,7 @@ pub(super) fn replay(cluster: &mut Cluster, stored: Stored) {
     for transaction in cluster.transactions.values_mut() {
         match transaction.state {
             TransactionState::Ongoing => {
-                transaction.deadline = Some(Timestamp::ZERO.after(transaction.timeout()));
+                transaction.deadline = Some(now.after(transaction.timeout()));
             }
             state if state.is_prepared() => {
                 // Some markers may be there already; a second one would count as a zombie's.
@@ -38,7 +38,7 @@ pub(super) fn replay(cluster: &mut Cluster, stored: Stored) {
                         .partition(&place.topic, place.partition)
                         .is_some_and(|(_, log)| log.producers.has_any_open_transaction(producer_id))
                 });
-                cluster.markers.insert((Timestamp::ZERO, transaction.transactional_id.clone()));
+                cluster.markers.insert((now, transaction.transactional_id.clone()));
             }
             _ => {}
         }

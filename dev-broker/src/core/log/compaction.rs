@@ -22,6 +22,8 @@ pub(crate) struct CompactionRules {
     pub(crate) delete_retention: Duration,
     /// Share of uncompacted bytes that makes a pass worth it (`min.cleanable.dirty.ratio`), in percent.
     pub(crate) min_dirty_percent: u8,
+    /// Whatever the share.
+    pub(crate) forced: bool,
     pub(crate) segment_bytes: usize,
 }
 
@@ -41,7 +43,8 @@ impl PartitionLog {
         let dirty_enough = self.dirty_bytes.saturating_mul(100)
             >= total.saturating_mul(usize::from(rules.min_dirty_percent));
         let horizon_passed = self.horizons.values().any(|horizon| *horizon <= rules.wall_clock_ms);
-        if total == 0 || !(dirty_enough && self.dirty_bytes > 0 || horizon_passed) {
+        let worth_it = (dirty_enough && self.dirty_bytes > 0) || horizon_passed || rules.forced;
+        if total == 0 || !worth_it {
             return None;
         }
         let last_batch = self.batches().last().map(|(_, entry)| entry.base_offset)?;

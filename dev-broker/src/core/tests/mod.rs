@@ -2,7 +2,9 @@
 
 mod fetching;
 mod producing;
+mod read_committed_model;
 mod scripted_client;
+mod storing;
 mod transactions;
 
 use scripted_client::TestCluster;

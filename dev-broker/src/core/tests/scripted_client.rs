@@ -14,7 +14,7 @@ use millstream_protocol::{
     ApiKey, ErrorCode, IsolationLevel, ProducerIdAndEpoch, Request, Response, Timestamp,
 };
 
-use crate::core::{Cluster, ClusterConfig, Outgoing, StorageEffect};
+use crate::core::{Cluster, ClusterConfig, Outgoing, StorageEffect, Stored};
 
 pub(super) const WALL_CLOCK_MS: i64 = 1_700_000_000_000;
 
@@ -22,6 +22,8 @@ pub(super) const WALL_CLOCK_MS: i64 = 1_700_000_000_000;
 pub(super) struct TestCluster {
     pub(super) cluster: Cluster,
     pub(super) now: Timestamp,
+    /// The state log as it was when the cluster began.
+    pub(super) snapshot: Vec<Bytes>,
     pub(super) effects: Vec<StorageEffect>,
     correlation_id: i32,
 }
@@ -32,7 +34,8 @@ impl TestCluster {
     }
 
     pub(super) fn of(cluster: Cluster) -> Self {
-        Self { cluster, now: Timestamp::ZERO, effects: Vec::new(), correlation_id: 0 }
+        let snapshot = cluster.state_snapshot();
+        Self { cluster, now: Timestamp::ZERO, snapshot, effects: Vec::new(), correlation_id: 0 }
     }
 
     /// With a topic `t` of `partitions` partitions.
@@ -62,6 +65,23 @@ impl TestCluster {
     pub(super) fn settle(&mut self) {
         let delay = self.cluster.config().transaction_marker_delay;
         self.advance(delay);
+    }
+
+    /// Effects that make the logs of `stored` again.
+    pub(super) fn log_effects(&self, stored: &Stored) -> Vec<StorageEffect> {
+        stored
+            .logs
+            .iter()
+            .map(|((topic_id, partition), log)| StorageEffect::Rewrite {
+                topic_id: *topic_id,
+                partition: *partition,
+                content: vec![log.clone()],
+            })
+            .collect()
+    }
+
+    pub(super) fn drain_effects(&mut self) {
+        self.collect();
     }
 
     fn collect(&mut self) {
