@@ -1,6 +1,7 @@
 //! Produce: verification with the coordinator, validation, sequences, append.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use millstream_protocol::messages::{
     ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse,
@@ -130,6 +131,9 @@ impl Cluster {
             producers.begin_verification(batch, implicit);
         }
         let transactional_id = request.transactional_id.as_deref().unwrap_or_default();
+        if implicit {
+            self.hurry_markers(clock, transactional_id);
+        }
         let Some(transaction) = self.transactions.get_mut(transactional_id) else {
             return Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
         };
@@ -164,6 +168,23 @@ impl Cluster {
                 Err(ErrorCode::NOT_ENOUGH_REPLICAS)
             }
             Err(other) => Err(other),
+        }
+    }
+}
+
+/// How long a real broker tries again by itself before it tells a client that the last transaction is still ending
+/// (`add.partitions.to.txn.retry.backoff.max.ms`).
+const ADD_PARTITIONS_PATIENCE: Duration = Duration::from_millis(100);
+
+impl Cluster {
+    /// A real broker would hold this write until the markers of the last transaction are out, if that is soon. Writing
+    /// them at once comes to the same.
+    fn hurry_markers(&mut self, clock: Clock, transactional_id: &str) {
+        let latest = clock.now.after(ADD_PARTITIONS_PATIENCE);
+        let due = self.markers.iter().find(|(due, id)| id == transactional_id && *due <= latest);
+        if let Some(entry) = due.cloned() {
+            self.markers.remove(&entry);
+            self.write_markers(clock, &entry.1);
         }
     }
 }

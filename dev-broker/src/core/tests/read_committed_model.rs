@@ -117,6 +117,8 @@ fn config() -> ClusterConfig {
     ClusterConfig {
         durable: true,
         segment_bytes: 400,
+        // Only when a step says so.
+        compaction_interval: Duration::from_secs(1_000_000),
         transaction_marker_delay: Duration::from_millis(10),
         ..ClusterConfig::default()
     }
@@ -335,7 +337,7 @@ fn run(steps: &[Step], keeps_aborted: bool) -> Result<usize, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn read_committed_sees_what_the_model_says(steps in prop::collection::vec(step(), 1..40)) {
