@@ -7,10 +7,10 @@ use std::time::Duration;
 use millstream_protocol::fetch::{FetchConfig, FetchStart};
 use millstream_protocol::messages::kp::MetadataResponse;
 use millstream_protocol::network::{
-    ConnectionClass, Destination, NetworkClient, RequestError, metadata_request,
+    AddressFailure, ConnectionClass, Destination, NetworkClient, RequestError, metadata_request,
 };
 use millstream_protocol::producer as machine;
-use millstream_protocol::{IsolationLevel, Request, Response};
+use millstream_protocol::{IsolationLevel, NodeId, Request, Response};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -66,9 +66,44 @@ impl KafkaClient {
         let next_handle = AtomicU32::new(SLOW_LANE + 1);
         let shared = Shared { config, commands, view, next_handle, started };
         let client = Self { shared: Arc::new(shared) };
-        let mut attempts = client.attempts("connect");
-        client.cluster_metadata(&mut attempts, &[]).await?;
+        client.reach_cluster().await?;
         Ok(client)
+    }
+
+    /// Reads metadata from a bootstrap server, then reaches a broker at the address it advertises: an address that only
+    /// works inside the brokers' network shows here, by name, and not as calls that never end.
+    async fn reach_cluster(&self) -> Result<(), ClientError> {
+        let mut attempts = self.attempts("connect");
+        loop {
+            let metadata = self.cluster_metadata(&mut attempts, &[]).await?;
+            let mut last = String::from("the cluster names no brokers");
+            for broker in metadata.brokers {
+                let request = Request::Metadata(metadata_request(&[]));
+                let ask = Ask::new(Destination::Node(NodeId(broker.node_id.0)), request);
+                match self.request(ask, attempts.remaining()).await {
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.is_retriable() => last = error.to_string(),
+                    Err(error) => return Err(ClientError::of_request("connect", error)),
+                }
+            }
+            if let Err(timed_out) = attempts.pause(&last).await {
+                let failures = self.address_failures().await;
+                let after = self.shared.config.default_api_timeout;
+                return Err(if failures.is_empty() {
+                    timed_out
+                } else {
+                    ClientError::NoBrokerReachable { failures, after }
+                });
+            }
+        }
+    }
+
+    async fn address_failures(&self) -> Vec<AddressFailure> {
+        let (reply, failures) = oneshot::channel();
+        if self.shared.commands.send(Command::AddressFailures { reply }).is_err() {
+            return Vec::new();
+        }
+        failures.await.unwrap_or_default()
     }
 
     /// The configuration the client was made with.

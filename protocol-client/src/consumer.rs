@@ -1,6 +1,6 @@
 //! The reader's end: events in order per partition, without a lock held longer than a queue operation.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ impl PartitionConsumer {
 
     /// The next event, if one is there. Never blocks, never waits for the driver.
     pub fn try_next(&mut self) -> Option<FetchEvent> {
-        let event = self.shared.queue().pop_front()?;
+        let event = self.shared.queue().events.pop_front()?;
         if let FetchEvent::Records(fetched) = &event {
             let bytes = fetched.records.len();
             self.act(ConsumerAction::Release(fetched.topic_partition.clone(), bytes));
@@ -63,15 +63,14 @@ impl PartitionConsumer {
 
     /// Starts a partition, or moves it to another position. Events of its old position that are not read are dropped.
     pub fn assign(&self, start: FetchStart) {
-        let partition = start.topic_partition.clone();
+        self.supersede(&start.topic_partition);
         self.act(ConsumerAction::Assign(start));
-        self.drop_events(&partition);
     }
 
     /// Ends reading of a partition. Its unread events are dropped.
     pub fn unassign(&self, partition: &TopicPartition) {
+        self.supersede(partition);
         self.act(ConsumerAction::Unassign(partition.clone()));
-        self.drop_events(partition);
     }
 
     /// Stops fetching a partition. What is fetched already still comes.
@@ -89,8 +88,11 @@ impl PartitionConsumer {
         let _ = self.commands.send(Command::Consumer { consumer: self.consumer, action });
     }
 
-    fn drop_events(&self, partition: &TopicPartition) {
-        self.shared.queue().retain(|event| event.topic_partition() != partition);
+    /// Drops the partition's events, also those that the driver queues before it takes the next command.
+    fn supersede(&self, partition: &TopicPartition) {
+        let mut queue = self.shared.queue();
+        queue.events.retain(|event| event.topic_partition() != partition);
+        *queue.superseded.entry(partition.clone()).or_insert(0) += 1;
     }
 }
 
@@ -102,10 +104,17 @@ impl Drop for PartitionConsumer {
 
 /// What driver and reader share: the queue. The lock is held for one push or pop of whole fetched partitions, far apart.
 pub(crate) struct ConsumerShared {
-    queue: Mutex<VecDeque<FetchEvent>>,
+    queue: Mutex<Queue>,
     arrived: Notify,
     notify: Arc<dyn Fn() + Send + Sync>,
     closed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<FetchEvent>,
+    /// Partitions whose position the reader has changed and the driver has not yet: how often.
+    superseded: BTreeMap<TopicPartition, u32>,
 }
 
 impl fmt::Debug for ConsumerShared {
@@ -117,14 +126,14 @@ impl fmt::Debug for ConsumerShared {
 impl ConsumerShared {
     pub(crate) fn new(notify: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self {
-            queue: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(Queue::default()),
             arrived: Notify::new(),
             notify,
             closed: AtomicBool::new(false),
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<FetchEvent>> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         // A queue of whole events is consistent whatever its holder panicked of.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,15 +142,30 @@ impl ConsumerShared {
     /// queue no longer than its partitions.
     pub(crate) fn push(&self, event: FetchEvent) {
         let mut queue = self.queue();
+        if queue.superseded.contains_key(event.topic_partition()) {
+            return;
+        }
         if matches!(event, FetchEvent::Progress { .. }) {
             let partition = event.topic_partition();
-            let last = queue.iter_mut().rev().find(|queued| queued.topic_partition() == partition);
+            let mut newest = queue.events.iter_mut().rev();
+            let last = newest.find(|queued| queued.topic_partition() == partition);
             if let Some(last @ FetchEvent::Progress { .. }) = last {
                 *last = event;
                 return;
             }
         }
-        queue.push_back(event);
+        queue.events.push_back(event);
+    }
+
+    /// The driver has taken a change of the partition's position: events from here on are of the new one.
+    pub(crate) fn settle(&self, partition: &TopicPartition) {
+        let mut queue = self.queue();
+        if let Some(count) = queue.superseded.get_mut(partition) {
+            *count -= 1;
+            if *count == 0 {
+                queue.superseded.remove(partition);
+            }
+        }
     }
 
     pub(crate) fn wake(&self) {

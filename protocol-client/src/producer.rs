@@ -188,6 +188,8 @@ impl Producer {
     ) -> Outcome<T> {
         let (end, ended) = oneshot::channel();
         let shared = &self.handle.shared;
+        // Ends of earlier verbs are for those who waited for them.
+        shared.deliver_events();
         {
             let mut state = shared.lock();
             if state.closed {

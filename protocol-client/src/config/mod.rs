@@ -75,8 +75,6 @@ pub struct ClientConfig {
     pub auto_offset_reset: OffsetReset,
     /// `isolation.level`. Default `read_committed`; Kafka's own is `read_uncommitted`.
     pub isolation_level: IsolationLevel,
-    /// `client.rack`: brokers of this rack are read from where they hold a copy. Default empty.
-    pub client_rack: String,
     /// `fetch.min.bytes`. Default 1.
     pub fetch_min_bytes: u32,
     /// `fetch.max.bytes`: limit of one fetch answer; a single larger batch is sent all the same (KIP-74). Default 50 MiB.
@@ -85,8 +83,6 @@ pub struct ClientConfig {
     pub fetch_max_wait: Duration,
     /// `max.partition.fetch.bytes`. Default 1 MiB.
     pub max_partition_fetch_bytes: u32,
-    /// `check.crcs`. Default true.
-    pub check_crcs: bool,
     /// `exclude.internal.topics`. Default true.
     pub exclude_internal_topics: bool,
 
@@ -150,12 +146,10 @@ impl ClientConfig {
             group_id: None,
             auto_offset_reset: OffsetReset::Latest,
             isolation_level: IsolationLevel::ReadCommitted,
-            client_rack: String::new(),
             fetch_min_bytes: 1,
             fetch_max_bytes: 50 << 20,
             fetch_max_wait: Duration::from_millis(500),
             max_partition_fetch_bytes: 1 << 20,
-            check_crcs: true,
             exclude_internal_topics: true,
             transaction_timeout: Duration::from_secs(60),
             delivery_timeout: Duration::from_secs(120),
@@ -252,6 +246,8 @@ impl ClientConfig {
             min_bytes: bound(self.fetch_min_bytes),
             max_bytes: bound(self.fetch_max_bytes),
             max_partition_bytes: bound(self.max_partition_fetch_bytes),
+            partition_prefetch_bytes: usize::try_from(self.max_partition_fetch_bytes)
+                .unwrap_or(usize::MAX),
             request_timeout: self.request_timeout,
             retry_backoff: self.retry_backoff(),
             patience: self.default_api_timeout,

@@ -163,7 +163,7 @@ const PROPERTIES: &[Property] = &[
         c.buffer_memory = usize::try_from(number).map_err(|error| error.to_string())?;
         Ok(())
     }),
-    honoured("check.crcs", |c, v| Ok(c.check_crcs = boolean(v)?)),
+    ignored("check.crcs", "checksums are always checked"),
     honoured("client.dns.lookup", |_, v| {
         only(
             v,
@@ -175,10 +175,7 @@ const PROPERTIES: &[Property] = &[
         v.clone_into(&mut c.client_id);
         Ok(())
     }),
-    honoured("client.rack", |c, v| {
-        v.clone_into(&mut c.client_rack);
-        Ok(())
-    }),
+    ignored("client.rack", "partitions are read from their leaders"),
     ignored("compression.gzip.level", COMPRESSION_LEVEL),
     ignored("compression.lz4.level", COMPRESSION_LEVEL),
     honoured("compression.type", |c, v| {

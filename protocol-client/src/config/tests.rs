@@ -93,7 +93,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("bootstrap.servers", "http://x:1"),
         ("bootstrap.servers", ""),
         ("compression.type", "brotli"),
-        ("check.crcs", "yes"),
+        ("exclude.internal.topics", "yes"),
     ] {
         let text = refusal(name, value);
         assert!(text.contains("is not valid: expected"), "{name}: {text}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::fetch::{FetchConfig, FetchStart};
-use millstream_protocol::network::{ConnectionClass, Destination, RequestError};
+use millstream_protocol::network::{AddressFailure, ConnectionClass, Destination, RequestError};
 use millstream_protocol::{Request, Response, TopicPartition};
 use tokio::sync::oneshot;
 
@@ -35,6 +35,10 @@ pub(crate) enum Command {
     /// A producer's machine has something to send or to tell.
     Wake,
     RefreshMetadata,
+    /// Which addresses do not serve, and why.
+    AddressFailures {
+        reply: oneshot::Sender<Vec<AddressFailure>>,
+    },
     Close {
         done: oneshot::Sender<()>,
     },

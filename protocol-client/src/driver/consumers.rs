@@ -41,12 +41,16 @@ impl Driver {
         match action {
             ConsumerAction::Assign(start) => {
                 let topic = Arc::clone(&start.topic_partition.topic);
+                slot.shared.settle(&start.topic_partition);
                 slot.fetcher.assign(start);
                 if slot.topics.insert(Arc::clone(&topic)) {
                     self.network.track_topic(now, &topic);
                 }
             }
-            ConsumerAction::Unassign(partition) => slot.fetcher.unassign(&partition),
+            ConsumerAction::Unassign(partition) => {
+                slot.shared.settle(&partition);
+                slot.fetcher.unassign(&partition);
+            }
             ConsumerAction::Pause(partition) => slot.fetcher.pause(&partition),
             ConsumerAction::Resume(partition) => slot.fetcher.resume(&partition),
             ConsumerAction::Release(partition, bytes) => slot.fetcher.release(&partition, bytes),
@@ -57,6 +61,7 @@ impl Driver {
                 }
                 // The broker forgets the fetch session with the connection.
                 self.network.close_lane(now, ConnectionClass::Fetch, consumer);
+                self.forget_consumer(consumer);
             }
         }
     }

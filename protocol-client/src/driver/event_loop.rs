@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millstream_protocol::Timestamp;
 use millstream_protocol::network::{
-    ConnectionId, Destination, MetadataNews, NetworkClient, NetworkEvent, NetworkOutput,
+    ConnectionClass, ConnectionId, MetadataNews, NetworkClient, NetworkEvent, NetworkOutput,
     OutgoingRequest, RequestError, RequestToken,
 };
 use millstream_protocol::{Response, StaleMetadata};
@@ -179,6 +179,10 @@ impl Driver {
                 // The machines are polled in any case.
                 Command::Wake => {}
                 Command::RefreshMetadata => self.network.request_metadata_update(now),
+                Command::AddressFailures { reply } => {
+                    // A caller that gave up is not there any more.
+                    let _ = reply.send(self.network.address_failures(now));
+                }
                 Command::Close { done } => self.closing.get_or_insert_default().push(done),
             }
         }
@@ -247,7 +251,8 @@ impl Driver {
         }
         for (consumer, mut request) in requests {
             request.token = self.token(Asker::Consumer { consumer, token: request.token });
-            self.network.send_on_lane(now, request, consumer);
+            let lane = if request.class == ConnectionClass::Fetch { consumer } else { 0 };
+            self.network.send_on_lane(now, request, lane);
         }
         for news in stale {
             self.renew(now, news);
@@ -262,12 +267,17 @@ impl Driver {
                 self.network.apply_leader_hint(now, &topic_partition, leader, hint.leader_epoch);
             }
             StaleMetadata::Leader { hint: None, .. } => self.network.request_metadata_update(now),
-            StaleMetadata::Coordinator(destination) => self.forget_coordinator(now, &destination),
+            StaleMetadata::Coordinator(destination) => {
+                self.network.invalidate_coordinator(now, &destination);
+            }
         }
     }
 
-    fn forget_coordinator(&mut self, now: Timestamp, destination: &Destination) {
-        self.network.invalidate_coordinator(now, destination);
+    /// Its requests end without an answer.
+    pub(super) fn forget_consumer(&mut self, consumer: u32) {
+        self.askers.retain(
+            |_, asker| !matches!(asker, Asker::Consumer { consumer: of, .. } if *of == consumer),
+        );
     }
 
     fn carry_out(&mut self, output: NetworkOutput) {

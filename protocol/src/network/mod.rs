@@ -31,3 +31,6 @@ pub use metadata::{
 pub use network_client::{NetworkClient, NetworkEvent, NetworkOutput};
 pub use outgoing_request::OutgoingRequest;
 pub use request_error::RequestError;
+
+#[cfg(test)]
+mod tests;

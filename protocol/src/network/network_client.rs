@@ -24,6 +24,8 @@ use crate::{NodeId, Timestamp, TopicPartition};
 pub struct NetworkClient {
     pub(super) config: NetworkConfig,
     pub(super) jitter: Jitter,
+    /// The last time given: everything that may be done until then has been done.
+    pub(super) clock: Timestamp,
     pub(super) links: BTreeMap<LinkKey, Link>,
     pub(super) connections: BTreeMap<ConnectionId, LinkKey>,
     pub(super) next_connection: u64,
@@ -98,6 +100,7 @@ impl NetworkClient {
         Self {
             config,
             jitter: Jitter::new(seed),
+            clock: Timestamp::ZERO,
             links: BTreeMap::new(),
             connections: BTreeMap::new(),
             next_connection: 0,

@@ -22,6 +22,7 @@ impl NetworkClient {
     /// Gives every waiting request to the connection it belongs on, as far as that is known now, and starts what is
     /// missing. Harmless to call at any time.
     pub(super) fn route_waiting(&mut self, now: Timestamp) {
+        self.clock = now;
         self.start_metadata_request(now);
         if !self.waiting.is_empty() && self.bootstrap_is_hopeless() {
             self.fail_waiting(now);

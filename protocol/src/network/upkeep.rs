@@ -18,11 +18,12 @@ impl NetworkClient {
             [Some(pending.deadline), search]
         });
         let any_broker_waits = self.waiting.iter().any(|pending| seeks_any(&pending.destination));
+        // What was allowed at the last call has been tried then; only later moments change anything.
+        let later = |at: Timestamp| (any_broker_waits && at > self.clock).then_some(at);
         let links = self.links.iter().flat_map(|(key, link)| {
             let state = match &link.state {
-                LinkState::Idle { retry_at } => {
-                    (any_broker_waits || !link.queue.is_empty()).then_some(*retry_at)
-                }
+                LinkState::Idle { retry_at } if link.queue.is_empty() => later(*retry_at),
+                LinkState::Idle { retry_at } => Some(*retry_at),
                 LinkState::Connecting { deadline, .. }
                 | LinkState::Handshaking { deadline, .. } => Some(*deadline),
                 LinkState::Ready(ready) => {
@@ -30,7 +31,7 @@ impl NetworkClient {
                     answers.or(Some(ready.last_used.after(self.config.connections_max_idle)))
                 }
             };
-            let competition = if any_broker_waits { attempt_deadline(link) } else { None };
+            let competition = attempt_deadline(link).and_then(later);
             let muted = if link.queue.is_empty() { None } else { self.muted_until.get(&key.node) };
             let queue = link.queue.iter().map(|pending| pending.deadline).min();
             [state, competition, muted.copied(), queue]

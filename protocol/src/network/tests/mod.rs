@@ -1,0 +1,7 @@
+//! The machine against a scripted cluster: no sockets, time is moved by hand.
+
+mod bootstrap;
+mod coordinators;
+mod metadata;
+mod requests;
+mod script;
