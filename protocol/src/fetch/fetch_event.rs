@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::FetchError;
 use crate::messages::AbortedTransaction;
+use crate::records::{self, DecodeLimits, VisibleBatches};
 use crate::{IsolationLevel, TopicPartition};
 
 /// News of one partition. Events of a partition come in the order of its offsets.
@@ -69,4 +70,23 @@ pub struct FetchedPartition {
     pub aborted_transactions: Vec<AbortedTransaction>,
     /// What the fetch asked for.
     pub isolation_level: IsolationLevel,
+}
+
+impl FetchedPartition {
+    /// The batches as the reader's isolation level sees them, decoded one by one. The first position is `fetch_offset`,
+    /// the last `next_offset`; each step moves it, also those without anything visible.
+    #[must_use]
+    pub fn visible_batches(&self, limits: DecodeLimits) -> VisibleBatches {
+        let aborted = self.aborted_transactions.iter().map(|entry| records::AbortedTransaction {
+            producer_id: entry.producer_id,
+            first_offset: entry.first_offset,
+        });
+        VisibleBatches::new(
+            self.records.clone(),
+            self.fetch_offset,
+            aborted.collect(),
+            self.isolation_level,
+            limits,
+        )
+    }
 }

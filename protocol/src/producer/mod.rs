@@ -9,6 +9,7 @@
 mod partition_window;
 mod produce_reaction;
 mod produce_response;
+#[expect(clippy::module_inception, reason = "a file is named after the type in it")]
 mod producer;
 mod producer_event;
 mod record_accumulator;

@@ -506,8 +506,10 @@ impl Producer {
         }
         if !self.is_transactional() {
             // A tag without anything to tell is forgotten, or an endless stream of tags would fill the memory.
-            self.accumulator.tags.retain(|_, state| {
-                state.outstanding > 0 || state.flushing || state.error.is_some()
+            let newest = self.accumulator.tags.keys().next_back().copied();
+            self.accumulator.tags.retain(|tag, state| {
+                let silent = state.outstanding == 0 && !state.flushing && state.error.is_none();
+                !silent || Some(*tag) == newest
             });
         }
     }

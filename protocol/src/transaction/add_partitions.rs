@@ -53,7 +53,6 @@ impl TransactionManager {
     pub(super) fn handle_add_partitions(
         &mut self,
         now: Timestamp,
-        version: i16,
         asked: &BTreeSet<TopicPartition>,
         results: &[AddPartitionsToTxnTopicResult],
     ) {
@@ -61,8 +60,7 @@ impl TransactionManager {
         for topic in results {
             for partition in &topic.results_by_partition {
                 let key = TopicPartition::new(topic.name.0.as_str(), partition.partition_index);
-                let verdict =
-                    self.verdict(version, ErrorCode(partition.partition_error_code), &key);
+                let verdict = self.verdict(ErrorCode(partition.partition_error_code), &key);
                 verdicts.insert(key, verdict);
             }
         }
@@ -88,8 +86,9 @@ impl TransactionManager {
         }
     }
 
-    /// Classified by version, too: below 2 INVALID_PRODUCER_EPOCH stands for PRODUCER_FENCED, which came later.
-    fn verdict(&self, _version: i16, code: ErrorCode, key: &TopicPartition) -> Verdict {
+    /// Below version 2 INVALID_PRODUCER_EPOCH stands for PRODUCER_FENCED, which came later; from the coordinator both say
+    /// the same in every version.
+    fn verdict(&self, code: ErrorCode, key: &TopicPartition) -> Verdict {
         let api = ApiKey::AddPartitionsToTxn;
         match code {
             ErrorCode::NONE => Verdict::Added,

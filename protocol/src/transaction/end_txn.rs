@@ -33,7 +33,7 @@ impl TransactionManager {
     pub(super) fn handle_end_txn(
         &mut self,
         now: Timestamp,
-        _version: i16,
+        version: i16,
         response: &EndTxnResponse,
     ) {
         let State::Ending(ending) = &self.state else { return };
@@ -43,7 +43,7 @@ impl TransactionManager {
         match code {
             ErrorCode::NONE => {
                 self.identity_used = true;
-                if mode == TransactionMode::Tv2 && response.producer_id.0 >= 0 {
+                if mode == TransactionMode::Tv2 && version >= 5 && response.producer_id.0 >= 0 {
                     // KIP-890: the answer carries the identity of the next transaction.
                     self.identity = Some(ProducerIdAndEpoch {
                         producer_id: response.producer_id.0,
@@ -72,6 +72,13 @@ impl TransactionManager {
                 // Aborting what can only be aborted: again would be for ever.
                 let error = ProduceError::refused(ApiKey::EndTxn, code);
                 self.finish_end(State::Failed(error.clone()), committed, Err(error));
+            }
+            // The producer id was renewed, by whom and after what is not said: a try before may have been carried out.
+            ErrorCode::INVALID_PRODUCER_ID_MAPPING if ending.uncertain => {
+                if let State::Ending(ending) = &mut self.state {
+                    ending.last = Some(std::sync::Arc::from(code.to_string()));
+                }
+                self.end_in_doubt(now);
             }
             ErrorCode::INVALID_TXN_STATE
             | ErrorCode::INVALID_PRODUCER_ID_MAPPING

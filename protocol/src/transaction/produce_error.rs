@@ -17,7 +17,8 @@ use crate::{ErrorCode, ProducerIdAndEpoch, TopicPartition};
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProduceError {
-    /// Another producer took over the transactional id, or the coordinator's own timeout did.
+    /// Another producer took over the transactional id, or the coordinator's own timeout did. From EndTxn it does not say
+    /// what became of the transaction: a try before may have been carried out.
     #[error(
         "producer fenced: another one uses transactional id '{transactional_id}' ({api:?} was answered {code})"
     )]

@@ -59,6 +59,8 @@ pub(super) struct Ending {
     pub(super) request: EndTxnRequest,
     pub(super) started: Timestamp,
     pub(super) limit: Duration,
+    /// A try before had no definite answer, so it may have been carried out.
+    pub(super) uncertain: bool,
     pub(super) last: Option<std::sync::Arc<str>>,
 }
 

@@ -275,7 +275,14 @@ impl TransactionManager {
             return Ok(());
         }
         let request = end_txn::request(transactional_id, identity, committed);
-        self.enter(State::Ending(Ending { transaction, request, started: now, limit, last: None }));
+        self.enter(State::Ending(Ending {
+            transaction,
+            request,
+            started: now,
+            limit,
+            uncertain: false,
+            last: None,
+        }));
         Ok(())
     }
 
@@ -366,7 +373,7 @@ impl TransactionManager {
                     results_by_topic_v3_and_below,
                     ..
                 })),
-            ) => self.handle_add_partitions(now, version, &asked, &results_by_topic_v3_and_below),
+            ) => self.handle_add_partitions(now, &asked, &results_by_topic_v3_and_below),
             (InFlightKind::EndTxn, Ok(Response::EndTxn(response))) => {
                 self.handle_end_txn(now, version, &response);
             }
@@ -436,6 +443,9 @@ impl TransactionManager {
             self.config.retry_backoff
         };
         self.retry_at = Some(now.after(backoff.delay(self.failures, &mut self.jitter)));
+        if let State::Ending(ending) = &mut self.state {
+            ending.uncertain = true;
+        }
         self.remember(Arc::from(code.to_string()));
         if moved {
             self.stale.push_back(StaleMetadata::Coordinator(self.coordinator()));

@@ -443,6 +443,27 @@ fn commit_that_is_refused_ends_by_its_code() {
     }
 }
 
+/// Found by the model: a competitor took the last epoch after our commit was carried out, so the id is another one now.
+#[test]
+fn renewed_producer_id_says_nothing_about_a_commit_that_had_no_answer() {
+    let mut manager = ready(2);
+    manager.begin().unwrap();
+    manager.handle_written();
+    manager.end(T0, true, LIMIT).unwrap();
+    let now = retried(&mut manager, T0, Err(lost()));
+    answer(&mut manager, now, 5, Ok(ended(ErrorCode::INVALID_PRODUCER_ID_MAPPING, -1, -1)));
+    let error = ProduceError::UnknownOutcome {
+        transactional_id: "job".into(),
+        after: now.since(T0),
+        last: Some("INVALID_PRODUCER_ID_MAPPING (49)".into()),
+    };
+    assert_eq!(
+        events(&mut manager),
+        vec![TransactionEvent::Ended { committed: true, result: Err(error.clone()) }]
+    );
+    assert_eq!(manager.begin(), Err(error));
+}
+
 #[test]
 fn unknown_outcome_poisons_the_producer_until_init() {
     let mut manager = ready(2);
