@@ -10,6 +10,7 @@
 //! which the cluster made them, so a killed process leaves a prefix of them and perhaps one torn write; opening cuts
 //! that off.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -112,12 +113,11 @@ impl DataDir {
             StorageEffect::Append { topic_id, partition, batch } => {
                 let path = self.log_path(topic_id, partition);
                 let key = (topic_id, partition);
-                if !self.logs.contains_key(&key) {
-                    self.logs.insert(key, append_to(&path)?);
-                }
-                if let Some(file) = self.logs.get_mut(&key) {
-                    file.write_all(&batch).map_err(failed("write to", &path))?;
-                }
+                let file = match self.logs.entry(key) {
+                    Entry::Occupied(open) => open.into_mut(),
+                    Entry::Vacant(place) => place.insert(append_to(&path)?),
+                };
+                file.write_all(&batch).map_err(failed("write to", &path))?;
                 self.unsynced.insert(key);
             }
             StorageEffect::Rewrite { topic_id, partition, content } => {

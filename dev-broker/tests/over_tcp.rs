@@ -1,5 +1,7 @@
 //! The broker over real sockets: pipelining, faults, bad bytes, a folder that survives.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
