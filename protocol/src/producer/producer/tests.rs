@@ -769,8 +769,10 @@ fn fail(producer: &mut Producer, request: &OutgoingRequest, partition: i32, code
     respond(producer, request, vec![answer]);
 }
 
-/// Per request: partition, number of records and first sequence of each batch.
-fn sent(requests: &[OutgoingRequest]) -> Vec<(RequestToken, Vec<(i32, i32, i32)>)> {
+/// Partition, number of records and first sequence of each batch of a request.
+type Batches = Vec<(i32, i32, i32)>;
+
+fn sent(requests: &[OutgoingRequest]) -> Vec<(RequestToken, Batches)> {
     requests
         .iter()
         .map(|outgoing| {

@@ -151,11 +151,10 @@ impl World {
             let mut tries = 0;
             while !manager.may_write(&key(partition)) {
                 self.step(manager);
-                while let Some(event) = manager.poll_event() {
-                    match event {
-                        TransactionEvent::Failed(_) => return Ok(false),
-                        other => return Err(format!("while writing: {other:?}")),
-                    }
+                match manager.poll_event() {
+                    None => {}
+                    Some(TransactionEvent::Failed(_)) => return Ok(false),
+                    Some(other) => return Err(format!("while writing: {other:?}")),
                 }
                 tries += 1;
                 if tries > 500 {
