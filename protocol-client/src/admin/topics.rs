@@ -55,6 +55,14 @@ pub struct NewTopic {
     pub configs: BTreeMap<String, String>,
 }
 
+impl NewTopic {
+    /// A topic with the broker's default properties.
+    #[must_use]
+    pub fn new(name: impl Into<String>, partitions: i32, replication_factor: i16) -> Self {
+        Self { name: name.into(), partitions, replication_factor, configs: BTreeMap::new() }
+    }
+}
+
 impl KafkaClient {
     /// What the brokers say of a topic; `None` if it does not exist, which is asked a few times because a topic just
     /// created is not known everywhere at once. Never creates it.

@@ -34,4 +34,10 @@ pub enum ConfigError {
         /// What would be valid.
         expected: String,
     },
+    /// The text is no property.
+    #[error("'{text}' is no property: write key=value, as in transaction.timeout.ms=60000")]
+    NotKeyValue {
+        /// The text as given.
+        text: String,
+    },
 }

@@ -187,6 +187,25 @@ impl ClientConfig {
         properties.into_iter().try_for_each(|(name, value)| self.set(name, value))
     }
 
+    /// With properties given as `key=value`, as on a command line.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::NotKeyValue`], else as [`set`](Self::set).
+    pub fn with(
+        mut self,
+        properties: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Self, ConfigError> {
+        for property in properties {
+            let text = property.as_ref();
+            let (name, value) = text
+                .split_once('=')
+                .ok_or_else(|| ConfigError::NotKeyValue { text: text.to_owned() })?;
+            self.set(name.trim(), value.trim())?;
+        }
+        Ok(self)
+    }
+
     /// Properties that were set and have no effect here, with the reason. Worth telling the user once.
     #[must_use]
     pub fn ignored(&self) -> Vec<(&'static str, &'static str)> {

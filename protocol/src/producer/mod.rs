@@ -7,6 +7,7 @@
 //! [`TransactionManager`](crate::transaction::TransactionManager)'s business.
 
 mod partition_window;
+mod partitioner;
 mod produce_reaction;
 mod produce_response;
 #[expect(clippy::module_inception, reason = "a file is named after the type in it")]
@@ -15,5 +16,6 @@ mod producer_event;
 mod record_accumulator;
 mod sender;
 
+pub use partitioner::partition_for_key;
 pub use producer::{Producer, ProducerConfig};
 pub use producer_event::ProducerEvent;
