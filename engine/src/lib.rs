@@ -41,6 +41,7 @@
 
 pub mod api;
 pub mod connector;
+mod coordinator;
 mod error;
 mod exchange;
 pub mod graph;
@@ -51,6 +52,11 @@ pub mod task;
 pub mod time;
 pub mod window;
 
+pub use connector::kafka;
+pub use coordinator::{
+    Job, JobError, JobHandle, JobMonitor, JobSnapshot, LedgerTopicError, Phase, error_chain, exit,
+    ledger_topic, shutdown_signal,
+};
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};
 pub use operator::{Collector, Output};

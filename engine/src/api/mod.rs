@@ -1,6 +1,7 @@
 //! What a job is written with: environment, streams, functions, sources and sinks.
 
 mod data_stream;
+mod fold;
 mod functions;
 mod keyed_stream;
 mod raw_stream;
@@ -10,6 +11,7 @@ mod stream_execution_environment;
 mod windowed_stream;
 
 pub use data_stream::{DataStream, DataStreamSink};
+pub use fold::{Fold, fold};
 pub use functions::{AggregateFunction, Count, Keyed};
 pub use keyed_stream::KeyedStream;
 pub use raw_stream::RawStream;

@@ -1,3 +1,4 @@
 //! Connectors: what jobs read from and write to.
 
 pub mod collection;
+pub mod kafka;

@@ -1,0 +1,108 @@
+//! From records to elements and back.
+
+use std::marker::PhantomData;
+
+use millstream_protocol::records::RecordView;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::error::Cause;
+
+/// Makes an element of a record.
+pub trait RecordDeserializer: Clone + Send + 'static {
+    /// The element.
+    type Item: Send + 'static;
+
+    /// Decodes `record`; the bytes it borrows do not outlive the call.
+    ///
+    /// # Errors
+    ///
+    /// Any cause; the source adds topic, partition and offset. The job stops, nothing is skipped.
+    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<Self::Item, Cause>;
+}
+
+/// Makes a record of an element.
+pub trait RecordSerializer<T>: Clone + Send + 'static {
+    /// Appends the key to `key` and the value to `value`, both empty. Gives whether the record has a key.
+    ///
+    /// # Errors
+    ///
+    /// Any cause; the sink adds its uid. The job stops, nothing is skipped.
+    fn serialize(
+        &mut self,
+        element: &T,
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool, Cause>;
+}
+
+/// A value that is not what the job expects.
+#[derive(Debug, Error)]
+enum JsonError {
+    #[error("the record has no value (a tombstone), a JSON object was expected")]
+    NoValue,
+    #[error("malformed JSON at column {column}: {reason}")]
+    Malformed { column: usize, reason: String },
+}
+
+/// The value of a record is a JSON object with the fields of `T`.
+#[derive(Debug)]
+pub struct JsonDeserializer<T>(PhantomData<fn() -> T>);
+
+impl<T> Default for JsonDeserializer<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Clone for JsonDeserializer<T> {
+    fn clone(&self) -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> RecordDeserializer for JsonDeserializer<T> {
+    type Item = T;
+
+    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<T, Cause> {
+        let value = record.value.ok_or(JsonError::NoValue)?;
+        serde_json::from_slice(value).map_err(|error| {
+            // A record is one line as a rule; in a value of several lines the column counts from its own line, so the
+            // place in the text is named by serde_json as well.
+            let column = error.column();
+            JsonError::Malformed { column, reason: error.to_string() }.into()
+        })
+    }
+}
+
+/// The value of a record is the element as a JSON object, the key what `key` takes from it.
+#[derive(Clone, Debug)]
+pub struct JsonSerializer<K> {
+    key: K,
+}
+
+impl<K> JsonSerializer<K> {
+    /// Records with the key that `key` gives, as text.
+    pub fn with_key(key: K) -> Self {
+        Self { key }
+    }
+}
+
+impl<T, K, S> RecordSerializer<T> for JsonSerializer<K>
+where
+    T: Serialize,
+    K: Fn(&T) -> S + Clone + Send + 'static,
+    S: AsRef<[u8]>,
+{
+    fn serialize(
+        &mut self,
+        element: &T,
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> Result<bool, Cause> {
+        key.extend_from_slice((self.key)(element).as_ref());
+        serde_json::to_writer(value, element)?;
+        Ok(true)
+    }
+}

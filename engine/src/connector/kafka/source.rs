@@ -1,0 +1,249 @@
+//! The Kafka source: topics, where to begin, where to end, and how a record becomes an element.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_checkpoint::{Positions, SourcePosition};
+use millstream_protocol::{IsolationLevel, TopicPartition};
+use millstream_protocol_client::{ClientConfig, KafkaClient, OffsetSpec};
+use serde::de::DeserializeOwned;
+
+use super::error::ConnectorError;
+use super::format::{JsonDeserializer, RecordDeserializer};
+use super::offsets_initializer::OffsetsInitializer;
+use super::source_reader::{KafkaSourceReader, RawKafkaSourceReader};
+use crate::api::{Source, SourceContext};
+use crate::error::OperatorError;
+
+/// What the coordinator has to know of a Kafka source.
+#[derive(Clone, Debug)]
+pub(crate) struct KafkaSourceDescription {
+    pub(crate) config: ClientConfig,
+    pub(crate) topics: Vec<String>,
+    pub(crate) starting_offsets: OffsetsInitializer,
+    pub(crate) bounded: Option<OffsetsInitializer>,
+}
+
+/// A source of borrowed records: nothing is copied until the job says so.
+#[derive(Clone, Debug)]
+pub struct RawKafkaSource {
+    description: KafkaSourceDescription,
+}
+
+/// A source of elements of type `D::Item`.
+#[derive(Clone, Debug)]
+pub struct KafkaSource<D = ()> {
+    description: KafkaSourceDescription,
+    deserializer: D,
+}
+
+impl KafkaSource {
+    /// A source on the cluster of `config`. Reads committed records only, from the earliest, without end, unless told
+    /// otherwise; name [`topics`](Self::topics) and a format.
+    #[must_use]
+    pub fn new(config: ClientConfig) -> Self {
+        let description = KafkaSourceDescription {
+            config,
+            topics: Vec::new(),
+            starting_offsets: OffsetsInitializer::earliest(),
+            bounded: None,
+        };
+        Self { description, deserializer: () }
+    }
+
+    /// The topics to read, all of their partitions.
+    #[must_use]
+    pub fn topics<S: Into<String>>(mut self, topics: impl IntoIterator<Item = S>) -> Self {
+        self.description.topics = topics.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Where a job that has no state yet begins. Default: earliest.
+    #[must_use]
+    pub fn starting_offsets(mut self, offsets: OffsetsInitializer) -> Self {
+        self.description.starting_offsets = offsets;
+        self
+    }
+
+    /// Ends the source at `offsets`, taken when the process starts; `None`, the default, is no end.
+    #[must_use]
+    pub fn bounded(mut self, offsets: impl Into<Option<OffsetsInitializer>>) -> Self {
+        self.description.bounded = offsets.into();
+        self
+    }
+
+    /// Values are JSON objects with the fields of `T`.
+    #[must_use]
+    pub fn json<T: DeserializeOwned + Send + 'static>(self) -> KafkaSource<JsonDeserializer<T>> {
+        self.deserializer(JsonDeserializer::default())
+    }
+
+    /// Records become elements as `deserializer` says.
+    #[must_use]
+    pub fn deserializer<D: RecordDeserializer>(self, deserializer: D) -> KafkaSource<D> {
+        KafkaSource { description: self.description, deserializer }
+    }
+
+    /// Records stay records, borrowed from the fetched bytes.
+    #[must_use]
+    pub fn raw(self) -> RawKafkaSource {
+        RawKafkaSource { description: self.description }
+    }
+}
+
+impl<D: RecordDeserializer> Source for KafkaSource<D> {
+    type Reader = KafkaSourceReader<D>;
+
+    fn create_reader(&self, context: SourceContext) -> Result<Self::Reader, OperatorError> {
+        KafkaSourceReader::new(context, self.deserializer.clone())
+    }
+
+    fn description(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(self.description.clone())
+    }
+}
+
+impl Source for RawKafkaSource {
+    type Reader = RawKafkaSourceReader;
+
+    fn create_reader(&self, context: SourceContext) -> Result<Self::Reader, OperatorError> {
+        RawKafkaSourceReader::new(context)
+    }
+
+    fn description(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(self.description.clone())
+    }
+}
+
+/// A source that is connected: what its readers share.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenedSource {
+    pub(crate) client: KafkaClient,
+    /// Where a bounded source ends, by partition.
+    pub(crate) ends: Option<Arc<BTreeMap<TopicPartition, i64>>>,
+}
+
+/// All Kafka sources of a job by uid; the coordinator hands it to the readers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenedSources(pub(crate) BTreeMap<Arc<str>, OpenedSource>);
+
+impl KafkaSourceDescription {
+    /// Connects, checks the topics and takes the end offsets of a bounded source.
+    pub(crate) async fn open(&self, uid: &str) -> Result<OpenedSource, ConnectorError> {
+        let failed =
+            |source| ConnectorError::Client { role: "source", uid: uid.to_owned(), source };
+        let client = KafkaClient::connect(self.config.clone()).await.map_err(failed)?;
+        let partitions = self.partitions(&client, uid).await?;
+        let ends = match self.bounded {
+            None => None,
+            Some(offsets) => {
+                Some(Arc::new(resolve(&client, &partitions, offsets).await.map_err(failed)?))
+            }
+        };
+        Ok(OpenedSource { client, ends })
+    }
+
+    /// Start positions of a job without state.
+    pub(crate) async fn first_positions(
+        &self,
+        uid: &Arc<str>,
+        opened: &OpenedSource,
+    ) -> Result<Vec<SourcePosition>, ConnectorError> {
+        let failed =
+            |source| ConnectorError::Client { role: "source", uid: uid.to_string(), source };
+        let partitions = self.partitions(&opened.client, uid).await?;
+        let starts =
+            resolve(&opened.client, &partitions, self.starting_offsets).await.map_err(failed)?;
+        Ok(starts.into_iter().map(|(tp, offset)| position(&tp, offset)).collect())
+    }
+
+    /// Positions to run from: those of the state, and the beginning of partitions that came since. Refuses a state whose
+    /// records are gone.
+    pub(crate) async fn resume_positions(
+        &self,
+        uid: &Arc<str>,
+        opened: &OpenedSource,
+        known: &Positions,
+    ) -> Result<Vec<SourcePosition>, ConnectorError> {
+        let failed =
+            |source| ConnectorError::Client { role: "source", uid: uid.to_string(), source };
+        let partitions = self.partitions(&opened.client, uid).await?;
+        let earliest = resolve(&opened.client, &partitions, OffsetsInitializer::earliest())
+            .await
+            .map_err(failed)?;
+        let mut positions = Vec::new();
+        for (topic_partition, earliest) in earliest.iter().map(|(tp, offset)| (tp, *offset)) {
+            let TopicPartition { topic, partition } = topic_partition;
+            match known.get(uid, topic, *partition) {
+                // A partition that the state does not know was added while the job ran or was down: all of it is new.
+                None => positions.push(position(topic_partition, earliest)),
+                Some(known) if known.offset < earliest => {
+                    return Err(ConnectorError::Gap {
+                        uid: uid.to_string(),
+                        topic_partition: topic_partition.clone(),
+                        offset: known.offset,
+                        earliest,
+                        lost: earliest - known.offset,
+                    });
+                }
+                Some(known) => positions.push(SourcePosition { finished: false, ..known.clone() }),
+            }
+        }
+        for known in known.of_source(uid) {
+            let topic_partition = TopicPartition::new(Arc::clone(&known.topic), known.partition);
+            if !earliest.contains_key(&topic_partition) {
+                let (uid, offset) = (uid.to_string(), known.offset);
+                return Err(ConnectorError::PartitionMissing { uid, topic_partition, offset });
+            }
+        }
+        Ok(positions)
+    }
+
+    async fn partitions(
+        &self,
+        client: &KafkaClient,
+        uid: &str,
+    ) -> Result<Vec<TopicPartition>, ConnectorError> {
+        let mut partitions = Vec::new();
+        for topic in &self.topics {
+            let found = client.describe_topic(topic).await.map_err(|source| {
+                ConnectorError::Client { role: "source", uid: uid.to_owned(), source }
+            })?;
+            let description = found.ok_or_else(|| ConnectorError::TopicMissing {
+                role: "source",
+                uid: uid.to_owned(),
+                topic: topic.clone(),
+                bootstrap: self.config.bootstrap_servers.join(","),
+            })?;
+            let name: Arc<str> = topic.as_str().into();
+            let all = description.partitions.iter();
+            partitions
+                .extend(all.map(|found| TopicPartition::new(Arc::clone(&name), found.partition)));
+        }
+        Ok(partitions)
+    }
+}
+
+/// Offsets of `partitions`; "latest" is the last stable offset, since a reader of committed records gets no further.
+async fn resolve(
+    client: &KafkaClient,
+    partitions: &[TopicPartition],
+    offsets: OffsetsInitializer,
+) -> Result<BTreeMap<TopicPartition, i64>, millstream_protocol_client::ClientError> {
+    let wanted: Vec<(TopicPartition, OffsetSpec)> =
+        partitions.iter().map(|tp| (tp.clone(), offsets.spec())).collect();
+    let listed = client.list_offsets(&wanted, IsolationLevel::ReadCommitted).await?;
+    Ok(listed.into_iter().map(|(tp, found)| (tp, found.offset)).collect())
+}
+
+fn position(topic_partition: &TopicPartition, offset: i64) -> SourcePosition {
+    SourcePosition {
+        topic: Arc::clone(&topic_partition.topic),
+        partition: topic_partition.partition,
+        offset,
+        leader_epoch: -1,
+        max_event_time: None,
+        finished: false,
+    }
+}

@@ -1,0 +1,131 @@
+//! Why a job ended without success.
+
+use std::time::Duration;
+
+use millstream_checkpoint::{FencedReason, StateError, StopReason, StoreError};
+use millstream_protocol_client::{ClientError, ConfigError, ProduceError};
+use thiserror::Error;
+
+use super::ledger::LedgerTopicError;
+use crate::connector::kafka::{ConnectorError, DataError};
+use crate::error::OperatorError;
+
+/// A job could not start or could not go on. Each variant says what, where and what to do next.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A configuration value can not be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The job is not complete, or contradicts itself.
+    #[error("job {job:?} can not start: {reason}")]
+    InvalidJob {
+        /// Job name.
+        job: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cluster could not be reached or refused a request.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A Kafka source or sink can not be opened.
+    #[error(transparent)]
+    Connector(#[from] ConnectorError),
+    /// An operator, a user's function or a deserializer failed.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// The state directory can not be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The state store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Recovery stopped instead of guessing.
+    #[error(transparent)]
+    Stop(#[from] StopReason),
+    /// The ledger topic can not be used.
+    #[error(transparent)]
+    Ledger(#[from] LedgerTopicError),
+    /// Another process owns the job.
+    #[error(transparent)]
+    Fenced(#[from] FencedReason),
+    /// The transactional producer failed in a way that no rollback mends.
+    #[error("transactional id {transactional_id:?} can not write")]
+    Producer {
+        /// Transactional id of the job.
+        transactional_id: String,
+        /// Why.
+        #[source]
+        source: ProduceError,
+    },
+    /// The job had ended; there is nothing to go on with.
+    #[error(
+        "job {job:?} has finished (checkpoint {checkpoint}); start it bounded to see that again, or give an empty state directory and another job name to run it anew"
+    )]
+    AlreadyFinished {
+        /// Job name.
+        job: String,
+        /// Its last checkpoint.
+        checkpoint: u64,
+    },
+    /// Checkpoints can not be that far apart.
+    #[error(
+        "checkpoint interval {interval:?} is longer than a third of transaction.timeout.ms ({timeout:?}); a transaction would expire before it is committed: checkpoint more often, or set transaction.timeout.ms to at least {needed:?}"
+    )]
+    IntervalTooLong {
+        /// Checkpoint interval.
+        interval: Duration,
+        /// Transaction timeout.
+        timeout: Duration,
+        /// A timeout that would do.
+        needed: Duration,
+    },
+    /// A checkpoint took too long.
+    #[error("checkpoint {checkpoint} did not complete within {limit:?}: {phase}")]
+    CheckpointTimeout {
+        /// Checkpoint.
+        checkpoint: u64,
+        /// The bound.
+        limit: Duration,
+        /// What was being waited for.
+        phase: &'static str,
+    },
+    /// The operating system refused something a job needs.
+    #[error("{what}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The source of random numbers failed.
+    #[error(transparent)]
+    Random(#[from] millstream_checkpoint::RandomError),
+    /// A defect of Millstream itself.
+    #[error("bug: {what}; please report it")]
+    Bug {
+        /// What should not have happened.
+        what: String,
+    },
+}
+
+impl JobError {
+    /// The process exit code for this error; the README lists them.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Operator(error) if error.cause().is::<DataError>() => 65,
+            Self::Client(_) | Self::Connector(_) | Self::Producer { .. } => 69,
+            Self::Bug { .. } => 70,
+            Self::State(_) | Self::Store(_) | Self::Stop(_) | Self::Ledger(_) => 73,
+            Self::Fenced(_) => 76,
+            Self::Config(_) | Self::InvalidJob { .. } | Self::IntervalTooLong { .. } => 78,
+            Self::Operator(_)
+            | Self::AlreadyFinished { .. }
+            | Self::CheckpointTimeout { .. }
+            | Self::System { .. }
+            | Self::Random(_) => 1,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A job from the outside: start it, watch it, stop it, wait for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+
+use super::error::JobError;
+use super::job_master::JobMaster;
+use super::monitor::JobMonitor;
+use super::signals::ShutdownSignals;
+use crate::api::StreamExecutionEnvironment;
+use crate::graph::JobGraph;
+
+/// Threads of the runtime that does network I/O and coordination; records are processed by the workers' own threads.
+const IO_THREADS: usize = 2;
+
+/// A job with a place for its state.
+#[derive(Debug)]
+pub struct Job {
+    graph: JobGraph,
+    state_dir: PathBuf,
+    stop_on_signals: bool,
+}
+
+impl Job {
+    /// The job described by `env`, with its state in `state_dir` (created if missing).
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::InvalidJob`] if the description is not a job.
+    pub fn new(
+        env: StreamExecutionEnvironment,
+        state_dir: impl Into<PathBuf>,
+    ) -> Result<Self, JobError> {
+        let name = env.config().job_name.clone();
+        let graph = env
+            .into_job_graph()
+            .map_err(|error| JobError::InvalidJob { job: name, reason: error.to_string() })?;
+        Ok(Self { graph, state_dir: state_dir.into(), stop_on_signals: false })
+    }
+
+    /// On SIGINT or SIGTERM takes a last checkpoint and ends; on a second one ends the process at once.
+    #[must_use]
+    pub fn stop_on_signals(mut self) -> Self {
+        self.stop_on_signals = true;
+        self
+    }
+
+    /// Runs on threads of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError::System`] if a thread can not be made. Everything later comes from [`JobHandle::wait`].
+    pub fn start(self) -> Result<JobHandle, JobError> {
+        let monitor = JobMonitor::new(&self.graph);
+        let stop = Arc::new(Notify::new());
+        let (master_monitor, master_stop) = (monitor.clone(), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name("job-master".to_owned())
+            .spawn(move || self.block(master_monitor, master_stop))
+            .map_err(|source| JobError::System {
+                what: "failed to start the job's thread",
+                source,
+            })?;
+        Ok(JobHandle { thread, monitor, stop })
+    }
+
+    /// Runs until the job has ended: a bounded one by itself, any other by SIGINT or SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError`].
+    pub fn run(self) -> Result<(), JobError> {
+        self.stop_on_signals().start()?.wait()
+    }
+
+    fn block(self, monitor: JobMonitor, stop: Arc<Notify>) -> Result<(), JobError> {
+        let system = |what| move |source| JobError::System { what, source };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_name("millstream-io")
+            .enable_all()
+            .build()
+            .map_err(system("failed to start the I/O threads"))?;
+        runtime.block_on(async move {
+            if self.stop_on_signals {
+                let mut signals =
+                    ShutdownSignals::listen().map_err(system("failed to receive signals"))?;
+                let stop = Arc::clone(&stop);
+                tokio::spawn(async move {
+                    signals.next().await;
+                    stop.notify_one();
+                    let exit_code = signals.next().await;
+                    tracing::warn!("second signal: ending without a last checkpoint");
+                    std::process::exit(exit_code);
+                });
+            }
+            JobMaster::new(self.graph, self.state_dir, monitor, stop).run().await
+        })
+    }
+}
+
+/// A started job. Dropping it leaves the job running.
+#[derive(Debug)]
+pub struct JobHandle {
+    thread: JoinHandle<Result<(), JobError>>,
+    monitor: JobMonitor,
+    stop: Arc<Notify>,
+}
+
+impl JobHandle {
+    /// Tells how the job stands, from any thread.
+    #[must_use]
+    pub fn monitor(&self) -> JobMonitor {
+        self.monitor.clone()
+    }
+
+    /// Asks the job to take a last checkpoint and end. Does not wait.
+    pub fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Waits until the job has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError`] if it did not end well.
+    pub fn wait(self) -> Result<(), JobError> {
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(JobError::Bug { what: "the job's thread panicked".to_owned() }))
+    }
+}

@@ -1,0 +1,505 @@
+//! The life of a job in one process: open, recover, run attempts until it ends.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_checkpoint::{
+    CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Meta, Nonce, OwnerId,
+    OwnershipPhase, Positions, RealDisk, RecoveryPoint, StateDirectory, StateStore,
+};
+use millstream_protocol_client::KafkaClient;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::block_in_place;
+use tokio::time::{MissedTickBehavior, sleep};
+
+use super::checkpoint::{CHECKPOINT_TIMEOUT, Outcome, RollBackReason, Sealed, next};
+use super::error::JobError;
+use super::ledger::Ledger;
+use super::maintenance::Maintenance;
+use super::monitor::{JobMonitor, Phase};
+use super::recovery::Standing;
+use crate::connector::kafka::{
+    KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources, TransactionalOutput,
+};
+use crate::exchange::CheckpointKind;
+use crate::graph::{Extensions, JobGraph, RestoreContext};
+use crate::task::{SealedSnapshot, WorkerReport, WorkerSet};
+use crate::time::MonotonicClock;
+
+/// From a request to stop until the last checkpoint has to be committed.
+const STOP_LIMIT: Duration = Duration::from_secs(9);
+
+/// Backoff between soft rollbacks of which none brought a commit in between.
+const ROLLBACK_BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// A transaction must not grow older than this part of its timeout before its checkpoint begins.
+const INTERVALS_PER_TIMEOUT: u32 = 3;
+
+/// Drives one job; see the module.
+#[derive(Debug)]
+pub(crate) struct JobMaster {
+    graph: JobGraph,
+    state_dir: PathBuf,
+    monitor: JobMonitor,
+    stop: Arc<Notify>,
+}
+
+/// Connections and topics of a job, opened once per process.
+#[derive(Debug)]
+struct Opened {
+    sources: OpenedSources,
+    descriptions: BTreeMap<Arc<str>, Arc<KafkaSourceDescription>>,
+    output: TransactionalOutput,
+    bounded: bool,
+}
+
+/// How an attempt ended without error.
+enum Ended {
+    Finished,
+    Stopped,
+    RolledBack(RollBackReason),
+}
+
+impl JobMaster {
+    pub(crate) fn new(
+        graph: JobGraph,
+        state_dir: PathBuf,
+        monitor: JobMonitor,
+        stop: Arc<Notify>,
+    ) -> Self {
+        Self { graph, state_dir, monitor, stop }
+    }
+
+    pub(crate) async fn run(self) -> Result<(), JobError> {
+        let name = self.graph.config().job_name.clone();
+        let job = JobName::new(&name).map_err(|error| JobError::InvalidJob {
+            job: name.clone(),
+            reason: error.to_string(),
+        })?;
+        let fingerprint = self.graph.fingerprint();
+        // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
+        let directory = Arc::new(block_in_place(|| {
+            StateDirectory::open(Arc::new(RealDisk), &self.state_dir, &job, fingerprint)
+        })?);
+        let bounded = self.is_bounded();
+        if let Some(meta) = directory.local().meta
+            && meta.status == JobStatus::Finished
+        {
+            return self.finished_before(&name, meta.checkpoint, bounded);
+        }
+        let sink = self.sink_description(&name)?;
+        let client = KafkaClient::connect(sink.config.clone()).await?;
+        self.check_interval(&client)?;
+        let transactional_id = format!("{name}/{}", super::ledger::SLOT);
+        let opened = self.open(&client, &transactional_id, bounded).await?;
+        let store: Arc<dyn StateStore> = Arc::new(block_in_place(|| {
+            FjallStore::open(&directory.store_path(), FjallOptions::default())
+        })?);
+        let owner = OwnerId::random()?;
+        let known = directory.local().meta;
+        let ledger = Ledger::open(
+            client.clone(),
+            &name,
+            transactional_id.clone(),
+            owner,
+            known.as_ref().map(|meta| (meta.ledger_topic_id, meta.checkpoint.0)),
+            known.and_then(|meta| meta.ledger_offset),
+        )
+        .await?;
+        let mut standing = Standing {
+            job,
+            fingerprint,
+            owner,
+            phase: OwnershipPhase::Starter,
+            failed_takeovers: 0,
+            newer_owner: false,
+            layered: Arc::new(block_in_place(|| LayeredState::new(Arc::clone(&store)))?),
+            directory,
+            store,
+            ledger,
+            producer: opened.output.producer.clone(),
+            transactional_id,
+        };
+        let result = self.run_attempts(&mut standing, &opened, &name).await;
+        client.close().await;
+        for source in opened.sources.0.values() {
+            source.client.close().await;
+        }
+        if result.is_ok() {
+            self.monitor.update(|now| now.phase = Phase::Finished);
+        }
+        result
+    }
+
+    /// Attempts until one ends for good. A rolled back one is followed by the next, from the last committed checkpoint.
+    async fn run_attempts(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+        name: &str,
+    ) -> Result<(), JobError> {
+        let mut backoff = Duration::ZERO;
+        let mut first = true;
+        loop {
+            let point = self.recover(standing, opened).await?;
+            if point.status == JobStatus::Finished {
+                return self.finished_before(name, point.at.checkpoint, opened.bounded);
+            }
+            let checkpoint = point.at.checkpoint.0;
+            self.monitor.update(|now| {
+                if first {
+                    now.resumed_from = checkpoint;
+                }
+                now.checkpoint = checkpoint;
+            });
+            first = false;
+            let committed_before = self.monitor.snapshot().committed;
+            match self.run_attempt(standing, opened).await? {
+                Ended::Finished | Ended::Stopped => return Ok(()),
+                Ended::RolledBack(reason) => {
+                    if self.monitor.snapshot().committed > committed_before {
+                        backoff = Duration::ZERO;
+                    }
+                    match &reason {
+                        RollBackReason::Producer(error) => tracing::warn!(
+                            error = error as &dyn std::error::Error,
+                            "the transaction died; rolling back to the last committed checkpoint and replaying"
+                        ),
+                        RollBackReason::NoSpace(error) => {
+                            tracing::error!(%error, "disk full, retrying")
+                        }
+                    }
+                    self.monitor.update(|now| now.rollbacks += 1);
+                    standing.producer.discard().await;
+                    sleep(backoff).await;
+                    backoff = (backoff * 2 + Duration::from_millis(50)).min(ROLLBACK_BACKOFF_MAX);
+                }
+            }
+        }
+    }
+
+    /// R1 to R6, unless the job is asked to stop and it takes too long.
+    async fn recover(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+    ) -> Result<RecoveryPoint, JobError> {
+        self.monitor.update(|now| now.phase = Phase::Starting);
+        let first_positions = async || {
+            let mut positions = Positions::new();
+            for (uid, source) in &opened.sources.0 {
+                let Some(description) = opened.descriptions.get(uid) else { continue };
+                for position in description.first_positions(uid, source).await? {
+                    positions.insert(Arc::clone(uid), position);
+                }
+            }
+            Ok(positions)
+        };
+        standing.recover(first_positions).await
+    }
+
+    /// Runs workers from the confirmed checkpoint until the job ends, is stopped, or its transaction dies.
+    async fn run_attempt(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+    ) -> Result<Ended, JobError> {
+        let parent =
+            standing.directory.local().meta.ok_or_else(|| JobError::Bug {
+                what: "META is missing after recovery".to_owned(),
+            })?;
+        let mut positions = Positions::new();
+        for (uid, source) in &opened.sources.0 {
+            let Some(description) = opened.descriptions.get(uid) else { continue };
+            for position in description.resume_positions(uid, source, &parent.positions).await? {
+                positions.insert(Arc::clone(uid), position);
+            }
+        }
+        let first = next(parent.checkpoint);
+        if let Err(error) = standing.producer.begin_transaction(first) {
+            return Ok(Ended::RolledBack(RollBackReason::Producer(error)));
+        }
+        let restore = RestoreContext {
+            state: Arc::clone(&standing.layered),
+            positions,
+            watermarks: parent.watermarks.clone(),
+            first_checkpoint: first,
+            extensions: Extensions::new().with(opened.sources.clone()).with(opened.output.clone()),
+            clock: Arc::new(MonotonicClock::new()),
+        };
+        let (report, reports) = mpsc::unbounded_channel();
+        let workers = block_in_place(|| {
+            self.graph.spawn(&restore, move |message| {
+                // The receiver is gone only when the attempt has ended anyway.
+                let _ = report.send(message);
+            })
+        })?;
+        let maintenance =
+            Maintenance::start(Arc::clone(&standing.directory), Arc::clone(&standing.layered));
+        self.monitor.update(|now| now.phase = Phase::Running);
+        tracing::info!("running from checkpoint {}", parent.checkpoint.0);
+        let mut attempt = Attempt {
+            master: self,
+            standing,
+            workers,
+            reports,
+            maintenance,
+            nonce: Nonce::random()?,
+            parent,
+            finished: 0,
+        };
+        let ended = attempt.run().await;
+        let Attempt { workers, maintenance, .. } = attempt;
+        workers.stop();
+        block_in_place(|| workers.join());
+        let maintained = maintenance.finish().await;
+        let ended = ended?;
+        maintained?;
+        Ok(ended)
+    }
+
+    fn finished_before(
+        &self,
+        job: &str,
+        checkpoint: CheckpointId,
+        bounded: bool,
+    ) -> Result<(), JobError> {
+        self.monitor.update(|now| {
+            now.checkpoint = checkpoint.0;
+            now.phase = Phase::Finished;
+        });
+        if bounded {
+            return Ok(());
+        }
+        Err(JobError::AlreadyFinished { job: job.to_owned(), checkpoint: checkpoint.0 })
+    }
+
+    /// Connects the sources and checks the topics of the sinks.
+    async fn open(
+        &self,
+        client: &KafkaClient,
+        transactional_id: &str,
+        bounded: bool,
+    ) -> Result<Opened, JobError> {
+        let mut sources = BTreeMap::new();
+        let mut descriptions = BTreeMap::new();
+        for connector in self.graph.sources() {
+            let Some(description) = connector.downcast::<KafkaSourceDescription>() else {
+                return Err(
+                    self.invalid(format!("source {:?} is not a Kafka source", connector.uid))
+                );
+            };
+            if description.topics.is_empty() {
+                return Err(self.invalid(format!("source {:?} names no topic", connector.uid)));
+            }
+            let opened: OpenedSource = description.open(&connector.uid).await?;
+            sources.insert(Arc::clone(&connector.uid), opened);
+            descriptions.insert(Arc::clone(&connector.uid), description);
+        }
+        let mut partitions = BTreeMap::new();
+        for connector in self.graph.sinks() {
+            if let Some(description) = connector.downcast::<KafkaSinkDescription>() {
+                let count = description.open(&connector.uid, client).await?;
+                partitions.insert(description.topic.clone(), count);
+            }
+        }
+        let output = TransactionalOutput {
+            producer: client.producer(Some(transactional_id)),
+            partitions: Arc::new(partitions),
+        };
+        Ok(Opened { sources: OpenedSources(sources), descriptions, output, bounded })
+    }
+
+    /// The one cluster that all Kafka sinks of the job write to: the arbiter.
+    fn sink_description(&self, name: &str) -> Result<Arc<KafkaSinkDescription>, JobError> {
+        let mut found: Option<Arc<KafkaSinkDescription>> = None;
+        for connector in self.graph.sinks() {
+            let Some(description) = connector.downcast::<KafkaSinkDescription>() else {
+                return Err(self.invalid(format!("sink {:?} is not a Kafka sink", connector.uid)));
+            };
+            if let Some(first) = &found
+                && first.config.bootstrap_servers != description.config.bootstrap_servers
+            {
+                return Err(self.invalid(
+                    "its Kafka sinks are on two clusters, one transaction can cover only one"
+                        .to_owned(),
+                ));
+            }
+            found.get_or_insert(description);
+        }
+        found.ok_or_else(|| JobError::InvalidJob {
+            job: name.to_owned(),
+            reason: "it has no Kafka sink".to_owned(),
+        })
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.graph.sources().all(|source| {
+            source
+                .downcast::<KafkaSourceDescription>()
+                .is_none_or(|description| description.bounded.is_some())
+        })
+    }
+
+    fn check_interval(&self, client: &KafkaClient) -> Result<(), JobError> {
+        let interval = self.graph.config().checkpoint_interval;
+        let timeout = client.config().transaction_timeout;
+        if interval * INTERVALS_PER_TIMEOUT > timeout {
+            let needed = interval * INTERVALS_PER_TIMEOUT;
+            return Err(JobError::IntervalTooLong { interval, timeout, needed });
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, reason: String) -> JobError {
+        JobError::InvalidJob { job: self.graph.config().job_name.clone(), reason }
+    }
+}
+
+/// Workers at work between two recoveries.
+struct Attempt<'a> {
+    master: &'a JobMaster,
+    standing: &'a mut Standing,
+    workers: WorkerSet,
+    reports: mpsc::UnboundedReceiver<WorkerReport>,
+    maintenance: Maintenance,
+    /// Of every checkpoint of this attempt.
+    nonce: Nonce,
+    /// The last committed checkpoint.
+    parent: Meta,
+    /// Workers whose inputs have ended.
+    finished: usize,
+}
+
+impl Attempt<'_> {
+    async fn run(&mut self) -> Result<Ended, JobError> {
+        let interval = self.master.graph.config().checkpoint_interval;
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.master.stop.notified() => return self.stop().await,
+                report = self.reports.recv() => {
+                    self.note(report)?;
+                    if self.finished < self.workers.len() {
+                        continue;
+                    }
+                }
+                _ = ticks.tick() => {}
+            }
+            if self.finished == self.workers.len() {
+                self.master.monitor.update(|now| now.phase = Phase::Finishing);
+                return self
+                    .checkpoint(CheckpointKind::Suspend)
+                    .await
+                    .map(|rolled_back| rolled_back.map_or(Ended::Finished, Ended::RolledBack));
+            }
+            if self.maintenance.has_failed() {
+                // Its error is what `finish` returns.
+                return Ok(Ended::Stopped);
+            }
+            if let Some(reason) = self.checkpoint(CheckpointKind::Checkpoint).await? {
+                return Ok(Ended::RolledBack(reason));
+            }
+        }
+    }
+
+    /// The last checkpoint before a stop that somebody asked for.
+    async fn stop(&mut self) -> Result<Ended, JobError> {
+        self.master.monitor.update(|now| now.phase = Phase::Finishing);
+        let checkpoint = next(self.parent.checkpoint);
+        let last = tokio::time::timeout(STOP_LIMIT, self.checkpoint(CheckpointKind::Suspend)).await;
+        match last {
+            Ok(Ok(None)) => Ok(Ended::Stopped),
+            Ok(Ok(Some(RollBackReason::Producer(error)))) => {
+                Err(self.standing.producer_error(error))
+            }
+            Ok(Ok(Some(RollBackReason::NoSpace(error)))) => Err(error.into()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(JobError::CheckpointTimeout {
+                checkpoint,
+                limit: STOP_LIMIT,
+                phase: "the last checkpoint before the stop; what was committed before is safe, the next start goes on from there",
+            }),
+        }
+    }
+
+    /// C1 to C6 of the next checkpoint; the reason if the transaction died instead.
+    async fn checkpoint(
+        &mut self,
+        kind: CheckpointKind,
+    ) -> Result<Option<RollBackReason>, JobError> {
+        let checkpoint = next(self.parent.checkpoint);
+        let begun = Instant::now();
+        // A checkpoint that begins after every input has ended is the job's last.
+        let ended = self.finished == self.workers.len();
+        let status = if ended { JobStatus::Finished } else { JobStatus::Running };
+        self.workers.trigger_checkpoint(checkpoint, kind);
+        let parts = self.collect(checkpoint).await?;
+        let sealed = Sealed::join(parts, &self.parent, self.nonce, status)?;
+        match self.standing.commit(sealed, &self.parent).await? {
+            Outcome::RollBack(reason) => return Ok(Some(reason)),
+            Outcome::Committed(meta) => self.parent = meta,
+        }
+        self.maintenance.confirmed(self.parent.clone());
+        self.master.monitor.update(|now| {
+            now.checkpoint = checkpoint;
+            now.committed += 1;
+            now.checkpoint_duration = begun.elapsed();
+        });
+        if kind == CheckpointKind::Suspend {
+            return Ok(None);
+        }
+        if let Err(error) = self.standing.producer.begin_transaction(checkpoint + 1) {
+            return Ok(Some(RollBackReason::Producer(error)));
+        }
+        self.workers.confirm_checkpoint(checkpoint);
+        Ok(None)
+    }
+
+    /// C2: waits until every worker has sealed its part.
+    async fn collect(&mut self, checkpoint: u64) -> Result<Vec<SealedSnapshot>, JobError> {
+        let deadline = tokio::time::Instant::now() + CHECKPOINT_TIMEOUT;
+        let mut parts: Vec<SealedSnapshot> = Vec::new();
+        while parts.len() < self.workers.len() {
+            match tokio::time::timeout_at(deadline, self.reports.recv()).await {
+                Ok(Some(WorkerReport::Sealed(part))) if part.checkpoint == checkpoint => {
+                    parts.push(part);
+                }
+                Ok(report) => self.note(report)?,
+                Err(_) => {
+                    return Err(JobError::CheckpointTimeout {
+                        checkpoint,
+                        limit: CHECKPOINT_TIMEOUT,
+                        phase: "a worker did not let the barrier pass; a user function may hang",
+                    });
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    fn note(&mut self, report: Option<WorkerReport>) -> Result<(), JobError> {
+        match report {
+            Some(WorkerReport::Finished { .. }) => {
+                self.finished += 1;
+                Ok(())
+            }
+            Some(WorkerReport::Failed { error, .. }) => Err(error.into()),
+            Some(WorkerReport::Sealed(part)) => Err(JobError::Bug {
+                what: format!(
+                    "worker {} sealed checkpoint {} unasked",
+                    part.worker, part.checkpoint
+                ),
+            }),
+            Some(WorkerReport::Stopped { worker }) => {
+                Err(JobError::Bug { what: format!("worker {worker} stopped unasked") })
+            }
+            None => Err(JobError::Bug { what: "all workers are gone".to_owned() }),
+        }
+    }
+}

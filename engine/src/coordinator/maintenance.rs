@@ -1,0 +1,90 @@
+//! C7, off the path of any checkpoint: confirmed changes go into the store, META follows, old delta files go away.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_checkpoint::{LayeredState, Meta, StateDirectory};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::error::JobError;
+use super::fault::{Step, crash_point};
+
+/// Bytes of changes that go into the store in one ingestion.
+const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Persisting the store and writing META cost an fsync each; between two of them only delta files pile up, which a restart
+/// reads again.
+const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The background half of a running attempt.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    confirmed: mpsc::UnboundedSender<Meta>,
+    task: JoinHandle<Result<(), JobError>>,
+}
+
+impl Maintenance {
+    pub(crate) fn start(directory: Arc<StateDirectory>, layered: Arc<LayeredState>) -> Self {
+        let (confirmed, mut incoming) = mpsc::unbounded_channel::<Meta>();
+        let task = tokio::task::spawn_blocking(move || {
+            let mut persisted = Instant::now();
+            let mut waiting: Option<Meta> = None;
+            while let Some(meta) = incoming.blocking_recv() {
+                // Only the newest counts; a checkpoint that comes meanwhile is merged into the same ingestion.
+                let mut newest = meta;
+                while let Ok(meta) = incoming.try_recv() {
+                    newest = meta;
+                }
+                while layered.apply_confirmed(APPLY_BYTES_MAX)?.is_some() {}
+                crash_point(Step::Applied);
+                waiting = Some(newest);
+                if persisted.elapsed() >= PERSIST_INTERVAL
+                    && let Some(meta) = waiting.take()
+                {
+                    persist(&directory, &layered, &meta)?;
+                    persisted = Instant::now();
+                }
+            }
+            match waiting {
+                Some(meta) => persist(&directory, &layered, &meta),
+                None => Ok(()),
+            }
+        });
+        Self { confirmed, task }
+    }
+
+    /// `meta` describes a checkpoint whose commit is known and whose changes are confirmed in the layered state.
+    pub(crate) fn confirmed(&self, meta: Meta) {
+        // If the task has ended by an error, `failed` or `finish` says so.
+        let _ = self.confirmed.send(meta);
+    }
+
+    /// Whether it has ended by itself, which only an error makes it do.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Lets it do what is left, and waits.
+    pub(crate) async fn finish(self) -> Result<(), JobError> {
+        drop(self.confirmed);
+        self.task.await.unwrap_or_else(|panic| {
+            Err(JobError::Bug { what: format!("maintenance ended: {panic}") })
+        })
+    }
+}
+
+/// The store first, then META, then the files that neither needs any more.
+fn persist(
+    directory: &StateDirectory,
+    layered: &LayeredState,
+    meta: &Meta,
+) -> Result<(), JobError> {
+    let floor = layered.persist()?;
+    directory.write_meta(meta)?;
+    crash_point(Step::MetaWritten);
+    if let Some(floor) = floor {
+        directory.delete_applied(floor.checkpoint)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The coordinator of a job: takes it over, triggers checkpoints, commits them, rolls back, ends. One per process.
+//!
+//! ```text
+//! Job ──start──> job thread ── job_master: open ─> recover ─> run an attempt ─┬─> ended
+//!                                             ^                              │ transaction died
+//!                                             └──────── soft rollback ───────┘
+//! ```
+//!
+//! `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
+//! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
+
+mod checkpoint;
+mod error;
+mod exit;
+pub(crate) mod fault;
+mod job;
+mod job_master;
+mod ledger;
+mod maintenance;
+mod monitor;
+mod recovery;
+mod signals;
+
+pub use error::JobError;
+pub use exit::{error_chain, exit};
+pub use job::{Job, JobHandle};
+pub use ledger::LedgerTopicError;
+pub use monitor::{JobMonitor, JobSnapshot, Phase};
+pub use signals::shutdown_signal;
+
+/// Name of the ledger topic of a job, on the cluster of its sinks.
+#[must_use]
+pub fn ledger_topic(job: &str) -> String {
+    ledger::Ledger::topic_name(job)
+}
