@@ -1,3 +1,22 @@
 //! Exactly-once stream processing on Kafka in one static binary.
 
-fn main() {}
+mod args;
+mod command;
+mod exit_code;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = args::Arguments::parse();
+    output::start_logging(arguments.verbose);
+    match command::run(arguments.command) {
+        Ok(()) => exit_code::OK.into(),
+        Err(error) => {
+            eprintln!("error: {}", millstream_engine::error_chain(&*error.cause));
+            error.exit_code.into()
+        }
+    }
+}

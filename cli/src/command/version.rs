@@ -1,0 +1,18 @@
+//! `millstream version`: what this binary is.
+
+use std::io::Write;
+
+use super::CommandError;
+
+pub(crate) fn print() -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "millstream {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "target     {}-{}", std::env::consts::ARCH, std::env::consts::OS)?;
+    writeln!(
+        out,
+        "linking    {}",
+        if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" }
+    )?;
+    writeln!(out, "brokers    Apache Kafka 2.5 to 4.4")?;
+    Ok(())
+}
