@@ -1,0 +1,120 @@
+//! Flights through Kafka, exactly once: kill it whenever you like, the output stays right.
+//!
+//! `q1` keeps running totals by carrier, one output record for each input; `q2` counts landings by origin and hour.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use millstream_engine::api::{StreamExecutionEnvironment, fold};
+use millstream_engine::kafka::{ClientConfig, KafkaSink, KafkaSource, OffsetsInitializer};
+use millstream_engine::time::WatermarkStrategy;
+use millstream_engine::window::TumblingEventTimeWindows;
+use millstream_engine::{Job, JobError, exit};
+use serde::{Deserialize, Serialize};
+
+#[derive(Parser)]
+struct Arguments {
+    #[arg(long, value_parser = ["q1", "q2"])]
+    query: String,
+    #[arg(long)]
+    bootstrap_server: String,
+    #[arg(long)]
+    input_topic: String,
+    #[arg(long)]
+    output_topic: String,
+    #[arg(long)]
+    state_dir: PathBuf,
+    /// Name of the job; fixes its transactional id [default: flights-q1 or flights-q2]
+    #[arg(long)]
+    job: Option<String>,
+    #[arg(long, default_value_t = 1)]
+    parallelism: usize,
+    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration)]
+    checkpoint_interval: Duration,
+    #[arg(long)]
+    bounded: bool,
+    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    properties: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Flight {
+    carrier: String,
+    origin: String,
+    distance: i64,
+    dep_delay: i64,
+    arr_delay: i64,
+    landed_ms: i64,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Totals {
+    carrier: String,
+    flights: u64,
+    miles: i64,
+    worst_arr_delay: i64,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Landings {
+    window_start: i64,
+    origin: String,
+    landings: u64,
+    sum_arr_delay: i64,
+    max_dep_delay: i64,
+}
+
+fn main() -> std::process::ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    exit(run(&Arguments::parse()))
+}
+
+fn run(arguments: &Arguments) -> Result<(), JobError> {
+    let job = arguments.job.clone().unwrap_or(format!("flights-{}", arguments.query));
+    let kafka = ClientConfig::new(&arguments.bootstrap_server).with(&arguments.properties)?;
+    let source = KafkaSource::new(kafka.clone())
+        .topics([&arguments.input_topic])
+        .bounded(arguments.bounded.then(OffsetsInitializer::latest));
+    let sink = KafkaSink::new(kafka).topic(&arguments.output_topic);
+    let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(Duration::from_hours(12))
+        .with_timestamp_assigner(|flight: &Flight, _| flight.landed_ms)
+        .without_idleness();
+    let env = StreamExecutionEnvironment::new(job)
+        .parallelism(arguments.parallelism)
+        .checkpoint_interval(arguments.checkpoint_interval);
+    let flights = env.from_source(source.json::<Flight>(), watermarks).uid("flights");
+    match arguments.query.as_str() {
+        "q1" => flights
+            .key_by(|flight| flight.carrier.clone())
+            .aggregate(fold(Totals { worst_arr_delay: i64::MIN, ..Totals::default() }, add_flight))
+            .map(|total| Totals { carrier: total.key, ..total.value })
+            .sink_to(sink.json_with_key(|totals: &Totals| totals.carrier.clone())),
+        _ => flights
+            .key_by(|flight| flight.origin.clone())
+            .window(TumblingEventTimeWindows::of(Duration::from_hours(1)))
+            .aggregate(fold(
+                Landings { max_dep_delay: i64::MIN, ..Landings::default() },
+                add_landing,
+            ))
+            .map(|hour| Landings {
+                window_start: hour.window.start,
+                origin: hour.key,
+                ..hour.value
+            })
+            .sink_to(sink.json_with_key(|landings: &Landings| landings.origin.clone())),
+    };
+    Job::new(env, &arguments.state_dir)?.run()
+}
+
+fn add_flight(totals: &mut Totals, flight: Flight) {
+    totals.flights += 1;
+    totals.miles += flight.distance;
+    totals.worst_arr_delay = totals.worst_arr_delay.max(flight.arr_delay);
+}
+
+fn add_landing(hour: &mut Landings, flight: Flight) {
+    hour.landings += 1;
+    hour.sum_arr_delay += flight.arr_delay;
+    hour.max_dep_delay = hour.max_dep_delay.max(flight.dep_delay);
+}
