@@ -1,0 +1,59 @@
+//! The brokers a benchmark runs on.
+
+use clap::ValueEnum;
+use millstream_dev_broker::{DevBroker, DevBrokerConfig};
+use millstream_testcontainers::{Availability, KafkaCluster, availability};
+
+use crate::BenchError;
+
+/// Which broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// The development broker, in the benchmark's own process.
+    Dev,
+    /// Apache Kafka, one node, with the JVM's default flags and a heap of 2 GiB.
+    Kafka,
+}
+
+/// A running broker.
+#[derive(Debug)]
+pub(crate) enum Broker {
+    Dev(DevBroker),
+    Kafka(KafkaCluster),
+}
+
+impl Broker {
+    /// Starts one; the reason if this machine can not.
+    pub(crate) async fn start(kind: Kind) -> Result<Result<Self, String>, BenchError> {
+        match kind {
+            Kind::Dev => {
+                let config =
+                    DevBrokerConfig { listen: "127.0.0.1:0".to_owned(), ..Default::default() };
+                Ok(Ok(Self::Dev(DevBroker::start(config)?)))
+            }
+            Kind::Kafka => {
+                if let Availability::Neither { reason } = availability() {
+                    return Ok(Err(reason.clone()));
+                }
+                let cluster = tokio::task::spawn_blocking(|| {
+                    KafkaCluster::builder().for_benchmarks().heap("2g").start()
+                });
+                Ok(Ok(Self::Kafka(cluster.await??)))
+            }
+        }
+    }
+
+    pub(crate) fn bootstrap_server(&self) -> String {
+        match self {
+            Self::Dev(broker) => broker.address().to_string(),
+            Self::Kafka(cluster) => cluster.bootstrap_servers(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Dev(_) => "development broker".to_owned(),
+            Self::Kafka(cluster) => format!("Apache Kafka {}", cluster.version()),
+        }
+    }
+}
