@@ -1,0 +1,123 @@
+//! Writes the flight events to a topic, all at once or over a time.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use millstream_engine::kafka::{ClientConfig, Compression, KafkaClient, TopicWriter};
+
+/// Partitions of the flights topic.
+pub const PARTITIONS: i32 = 4;
+
+/// Slices into which a paced feed is cut.
+const SLICES: u32 = 500;
+
+/// Where the flight data lies.
+#[must_use]
+pub fn data_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/flights")
+}
+
+/// Every event of the year.
+///
+/// # Panics
+///
+/// If the file can not be read.
+#[must_use]
+pub fn input_lines() -> Vec<String> {
+    let file = File::open(data_folder().join("flights.jsonl.gz")).expect("the flight data");
+    BufReader::new(MultiGzDecoder::new(file)).lines().map(|line| line.expect("a line")).collect()
+}
+
+/// A feed under way, on a thread of its own.
+#[derive(Debug)]
+pub struct Feed {
+    total: usize,
+    written: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Feed {
+    /// Writes `lines` to `topic` (it must exist), taking about `over`.
+    #[must_use]
+    pub fn start(bootstrap_servers: &str, topic: &str, lines: Vec<String>, over: Duration) -> Self {
+        let (bootstrap_servers, topic) = (bootstrap_servers.to_owned(), topic.to_owned());
+        let total = lines.len();
+        let written = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&written);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(write(&bootstrap_servers, &topic, &lines, over, &counter));
+        });
+        Self { total, written, thread: Some(thread) }
+    }
+
+    /// Writes everything now and waits.
+    ///
+    /// # Panics
+    ///
+    /// If a write fails.
+    pub fn all(bootstrap_servers: &str, topic: &str, lines: Vec<String>) {
+        Self::start(bootstrap_servers, topic, lines, Duration::ZERO).finish();
+    }
+
+    /// Events written so far.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Whether events remain.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.written() < self.total
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    ///
+    /// If a write failed.
+    pub fn finish(mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the feed ended well");
+        }
+        assert_eq!(self.written(), self.total, "events written");
+    }
+}
+
+async fn write(
+    bootstrap_servers: &str,
+    topic: &str,
+    lines: &[String],
+    over: Duration,
+    written: &AtomicUsize,
+) {
+    let client =
+        KafkaClient::connect(ClientConfig::new(bootstrap_servers)).await.expect("a client");
+    let mut writer = TopicWriter::new(&client, topic, Compression::Lz4);
+    let slices = if over.is_zero() { 20 } else { SLICES };
+    let mut ticks = tokio::time::interval((over / slices).max(Duration::from_millis(1)));
+    let mut next_partition = 0;
+    for slice in lines.chunks(lines.len().div_ceil(slices as usize).max(1)) {
+        ticks.tick().await;
+        for line in slice {
+            writer
+                .append(next_partition, -1, None, Some(line.as_bytes()))
+                .expect("a record that fits");
+            next_partition = (next_partition + 1) % PARTITIONS;
+        }
+        writer.flush().await.expect("the broker acknowledges");
+        written.fetch_add(slice.len(), Ordering::Relaxed);
+    }
+    client.close().await;
+}

@@ -1,0 +1,196 @@
+//! What a user gets to see when something is wrong: cause, place, next step, an exit code that is not 0, within 15 seconds.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use millstream_tests::LocalBroker;
+use millstream_tests::flights::{FlightsCommand, FlightsJob, PARTITIONS, Query, input_lines};
+
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// A broker with the topics of q1 and some input.
+struct Stage {
+    broker: LocalBroker,
+    state: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let broker = LocalBroker::start();
+        broker.create_topic("flights", PARTITIONS);
+        broker.create_topic("out", PARTITIONS);
+        let lines = input_lines();
+        let values: Vec<&[u8]> = lines.iter().take(1000).map(|line| line.as_bytes()).collect();
+        broker.write("flights", 0, &values);
+        Self { broker, state: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn command(&self) -> FlightsCommand {
+        FlightsCommand::new(Query::Q1, &self.broker.address(), "flights", "out", self.state.path())
+    }
+}
+
+/// Starts the job and expects it to fail with `code` and to say all of `words`.
+fn assert_refused(command: &FlightsCommand, code: i32, words: &[&str]) {
+    let mut job = command.start(false);
+    assert_said(&mut job, code, words);
+}
+
+fn assert_said(job: &mut FlightsJob, code: i32, words: &[&str]) {
+    let found = job.exit_code(LIMIT);
+    let said = job.output();
+    assert_eq!(found, code, "exit code; the job said:\n{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is missing in:\n{said}");
+    }
+}
+
+fn wait_for(condition: impl Fn() -> bool, what: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited a minute for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn no_broker_at_the_address() {
+    // A port that was free a moment ago, and a name that does not exist.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = port.expect("a free port").to_string();
+    let state = tempfile::tempdir().expect("a folder");
+    let command = FlightsCommand::new(Query::Q1, &address, "flights", "out", state.path());
+    assert_refused(&command, 69, &[&address, "refused"]);
+    let command =
+        FlightsCommand::new(Query::Q1, "no-such-host.invalid:9092", "flights", "out", state.path());
+    assert_refused(&command, 69, &["no-such-host.invalid"]);
+}
+
+/// Answers every connection with `answer` as soon as it hears something.
+fn server_that_says(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut heard = [0; 64];
+            if stream.read(&mut heard).is_ok() {
+                let _ = stream.write_all(answer);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn the_port_speaks_http_or_tls() {
+    let state = tempfile::tempdir().expect("a folder");
+    let http = server_that_says(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    let command = FlightsCommand::new(Query::Q1, &http, "flights", "out", state.path());
+    assert_refused(&command, 69, &[&http, "HTTP"]);
+    // A fatal alert: unexpected message.
+    let tls = server_that_says(&[0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x0a]);
+    let command = FlightsCommand::new(Query::Q1, &tls, "flights", "out", state.path());
+    assert_refused(&command, 69, &[&tls, "TLS"]);
+}
+
+#[test]
+fn the_input_topic_is_missing() {
+    let stage = Stage::new();
+    let command = FlightsCommand::new(
+        Query::Q1,
+        &stage.broker.address(),
+        "flihgts",
+        "out",
+        stage.state.path(),
+    );
+    assert_refused(&command, 69, &["flihgts", "does not exist", "create it"]);
+}
+
+#[test]
+fn the_state_directory_is_in_use() {
+    let stage = Stage::new();
+    let first = stage.command().start(false);
+    wait_for(|| first.output().contains("running from checkpoint"), "the first job");
+    assert_refused(&stage.command(), 73, &["in use", &stage.state.path().display().to_string()]);
+    first.stop();
+}
+
+#[test]
+fn the_state_directory_belongs_to_another_job() {
+    let stage = Stage::new();
+    stage.command().run_bounded(LIMIT);
+    let mut other = stage.command();
+    other.job = Some("another".to_owned());
+    assert_refused(&other, 73, &["flights-q1", "another"]);
+}
+
+#[test]
+fn the_ledger_topic_was_deleted() {
+    let stage = Stage::new();
+    let job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    job.stop();
+    stage.broker.delete_topic("flights-q1.millstream-ledger");
+    assert_refused(
+        &stage.command(),
+        73,
+        &["flights-q1.millstream-ledger", "checkpoint", "restore"],
+    );
+}
+
+#[test]
+fn a_delta_file_has_a_flipped_byte() {
+    let stage = Stage::new();
+    // Dies after the commit and before anything but the delta file knows of it.
+    let command = stage.command().environment("MILLSTREAM_CRASH_AT", "Committed");
+    let mut job = command.start(false);
+    assert_ne!(job.exit_code(LIMIT), 0, "{}", job.output());
+    let delta = newest_delta(stage.state.path());
+    let mut bytes = std::fs::read(&delta).expect("the delta file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::write(&delta, bytes).expect("a changed file");
+    assert_refused(&stage.command(), 73, &["checkpoint", "delta"]);
+}
+
+fn newest_delta(state: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(state.join("deltas")).expect("the folder of delta files");
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "delta"))
+        .max()
+        .expect("a delta file")
+}
+
+#[test]
+fn a_record_is_not_json() {
+    let stage = Stage::new();
+    stage.broker.write("flights", 2, &[br#"{"flight":"UA1","carrier":"UA","origin":}"#]);
+    assert_refused(&stage.command(), 65, &["flights-2", "offset 0", "column 41"]);
+}
+
+#[test]
+fn the_transaction_timeout_is_above_the_brokers_maximum() {
+    let stage = Stage::new();
+    let command = stage.command().property("transaction.timeout.ms=86400000");
+    assert_refused(&command, 69, &["transaction.timeout.ms", "transaction.max.timeout.ms"]);
+}
+
+#[test]
+fn an_unknown_property_is_refused_with_the_nearest_match() {
+    let stage = Stage::new();
+    let command = stage.command().property("transaction.timeout.sm=1000");
+    assert_refused(&command, 78, &["transaction.timeout.sm", "transaction.timeout.ms"]);
+}
+
+#[test]
+fn a_second_signal_ends_at_once_and_the_first_leaves_no_transaction_open() {
+    let stage = Stage::new();
+    let job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    job.stop();
+    assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
+}

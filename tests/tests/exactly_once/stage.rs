@@ -1,0 +1,97 @@
+//! What every test here needs: a cluster, topics, a state directory, and the check at the end.
+
+use std::time::Duration;
+
+use millstream_testcontainers::{ConsumeEnd, KafkaCluster, KafkaClusterBuilder};
+use millstream_tests::flights::{Expected, FlightsCommand, OutputRecord, PARTITIONS, Query};
+
+/// A console consumer that hears nothing for so long has read everything.
+const IDLE: Duration = Duration::from_secs(8);
+
+/// A bounded run over the whole year ends within this.
+pub(crate) const BOUNDED_LIMIT: Duration = Duration::from_secs(120);
+
+/// A cluster with the topics of one query.
+pub(crate) struct Stage {
+    pub(crate) cluster: KafkaCluster,
+    pub(crate) state: tempfile::TempDir,
+    pub(crate) query: Query,
+    pub(crate) input: String,
+    pub(crate) output: String,
+}
+
+impl Stage {
+    pub(crate) fn new(builder: KafkaClusterBuilder, query: Query) -> Self {
+        let cluster = builder.start().expect("a Kafka cluster");
+        let (input, output) = ("flights".to_owned(), format!("{}-out", query.name()));
+        let partitions = PARTITIONS.unsigned_abs();
+        for topic in [&input, &output] {
+            cluster.create_topic(topic, partitions, &["retention.ms=-1"]).expect("a topic");
+        }
+        let state = tempfile::tempdir().expect("a state directory");
+        Self { cluster, state, query, input, output }
+    }
+
+    pub(crate) fn command(&self) -> FlightsCommand {
+        let bootstrap = self.cluster.bootstrap_servers();
+        FlightsCommand::new(self.query, &bootstrap, &self.input, &self.output, self.state.path())
+    }
+
+    /// What is wrong with the output for `inputs` events of the year.
+    pub(crate) fn check(&self, inputs: usize) -> Result<(), String> {
+        Expected::of_the_year(self.query).check(&self.read_output(), inputs)
+    }
+
+    /// The output, read by Kafka's console consumer under read_committed.
+    pub(crate) fn read_output(&self) -> Vec<OutputRecord> {
+        let records = self.cluster.console_consume(&self.output, ConsumeEnd::Idle(IDLE));
+        records
+            .expect("the console consumer")
+            .into_iter()
+            .map(|record| OutputRecord {
+                partition: record.partition,
+                offset: record.offset,
+                key: record.key,
+                value: record.value,
+            })
+            .collect()
+    }
+
+    /// No transaction of any job may hold readers back.
+    pub(crate) fn assert_nothing_open(&self) {
+        let listed = self.cluster.list_transactions().expect("the transactions tool");
+        let open: Vec<_> = listed.iter().filter(|transaction| transaction.is_open()).collect();
+        assert!(open.is_empty(), "open transactions: {open:?}");
+        assert!(!listed.is_empty(), "the job's transactional id is unknown to the cluster");
+    }
+}
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")),
+        Err(_) => default,
+    }
+}
+
+/// SplitMix64: random moments that a seed repeats.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// From `MILLSTREAM_SEED`, or new; printed.
+    pub(crate) fn seeded(test: &str) -> Self {
+        let seed =
+            setting("MILLSTREAM_SEED", u64::from(std::process::id()) * 2_654_435_761 % 1_000_003);
+        println!("{test}: MILLSTREAM_SEED={seed}");
+        Self(seed)
+    }
+
+    /// In 0..1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
