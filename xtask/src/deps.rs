@@ -1,6 +1,5 @@
 //! `cargo xtask deps`: who may depend on whom.
 
-
 use crate::steps::{Outcome, metadata};
 
 /// What a crate of the workspace may use: of ours in its code, of ours in its tests as well, and what it must never have.
