@@ -186,20 +186,21 @@ impl KafkaCluster {
         let class =
             if at_least(self.version(), 3, 8) { class } else { "kafka.tools.ConsoleConsumer" };
         let output = self.run_tool_within(class, &args, TOOL_LIMIT.saturating_add(idle) * 3)?;
-        output
-            .stdout
-            .lines()
-            .map(|line| {
-                console_record(line).ok_or_else(|| ClusterError::Command {
-                    command: class.to_owned(),
-                    code: 0,
-                    output: format!(
-                        "{line:?} is no record; it also printed: {}",
-                        last_lines(&output.stderr, 5)
-                    ),
-                })
-            })
-            .collect()
+        // Between the records stand lines of its log, such as the time-out that ends it; the tool's own count tells whether
+        // one of them was a record after all.
+        let records: Vec<ConsoleRecord> = output.stdout.lines().filter_map(console_record).collect();
+        if processed(&output) == Some(records.len()) {
+            return Ok(records);
+        }
+        Err(ClusterError::Command {
+            command: class.to_owned(),
+            code: 0,
+            output: format!(
+                "{} records were understood; it also printed: {}",
+                records.len(),
+                last_lines(&output.stderr, 5)
+            ),
+        })
     }
 
     /// All transactions that the coordinators know, by Kafka's tool; [`ListedTransaction::is_open`] tells which hold readers back.
@@ -219,6 +220,13 @@ impl KafkaCluster {
 fn at_least(version: &str, major: u32, minor: u32) -> bool {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
+
+/// The number in `Processed a total of 12 messages`.
+fn processed(output: &ToolOutput) -> Option<usize> {
+    let lines = output.stderr.lines().chain(output.stdout.lines());
+    let count = lines.filter_map(|line| line.strip_prefix("Processed a total of ")).last()?;
+    count.split_whitespace().next()?.parse().ok()
 }
 
 /// `Partition:0<sep>Offset:7<sep>key<sep>value`.
