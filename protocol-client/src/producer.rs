@@ -234,12 +234,15 @@ pub(crate) struct ProducerState {
     closed: bool,
 }
 
+/// The last offset written per partition.
+type LastOffsets = BTreeMap<TopicPartition, i64>;
+
 /// Who waits for the end of which verb.
 #[derive(Debug, Default)]
 struct Waiters {
     initialized: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
     bumped: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
-    flushed: BTreeMap<u64, Vec<oneshot::Sender<Outcome<BTreeMap<TopicPartition, i64>>>>>,
+    flushed: BTreeMap<u64, Vec<oneshot::Sender<Outcome<LastOffsets>>>>,
     committed: Vec<oneshot::Sender<Outcome<()>>>,
     aborted: Vec<oneshot::Sender<Outcome<()>>>,
     discarded: Vec<oneshot::Sender<Outcome<()>>>,

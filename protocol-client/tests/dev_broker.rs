@@ -1,4 +1,10 @@
 //! The client against the dev broker, with its scripted faults.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
 
 use std::collections::BTreeMap;
 use std::future::Future;

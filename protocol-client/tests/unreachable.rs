@@ -1,4 +1,10 @@
 //! What a user reads when the address is wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
 
 use std::time::Duration;
 

@@ -107,6 +107,11 @@ const fn refused(name: &'static str, reason: &'static str) -> Property {
     Property { name, effect: PropertyEffect::Refused(reason), set: |_, _| Ok(()) }
 }
 
+fn put<T>(field: &mut T, value: Result<T, String>) -> Result<(), Refusal> {
+    *field = value?;
+    Ok(())
+}
+
 /// Accepts one value and explains the refusal of every other.
 fn only(value: &str, accepted: &[&str], reason: &'static str) -> Result<(), Refusal> {
     let value = value.trim();
@@ -146,7 +151,7 @@ const PROPERTIES: &[Property] = &[
         };
         Ok(())
     }),
-    honoured("batch.size", |c, v| Ok(c.batch_size = bytes(v, 1)?)),
+    honoured("batch.size", |c, v| put(&mut c.batch_size, bytes(v, 1))),
     honoured("bootstrap.servers", |c, v| {
         let addresses = list(v);
         if addresses.is_empty() {
@@ -185,9 +190,11 @@ const PROPERTIES: &[Property] = &[
     }),
     ignored("compression.zstd.level", COMPRESSION_LEVEL),
     refused("config.providers", "write the value itself, or let the caller substitute it"),
-    honoured("connections.max.idle.ms", |c, v| Ok(c.connections_max_idle = milliseconds_i64(v)?)),
-    honoured("default.api.timeout.ms", |c, v| Ok(c.default_api_timeout = milliseconds(v, 1)?)),
-    honoured("delivery.timeout.ms", |c, v| Ok(c.delivery_timeout = milliseconds(v, 1)?)),
+    honoured("connections.max.idle.ms", |c, v| {
+        put(&mut c.connections_max_idle, milliseconds_i64(v))
+    }),
+    honoured("default.api.timeout.ms", |c, v| put(&mut c.default_api_timeout, milliseconds(v, 1))),
+    honoured("delivery.timeout.ms", |c, v| put(&mut c.delivery_timeout, milliseconds(v, 1))),
     ignored("enable.auto.commit", "offsets are committed with checkpoints"),
     honoured("enable.idempotence", |_, v| {
         only(
@@ -197,10 +204,10 @@ const PROPERTIES: &[Property] = &[
         )
     }),
     ignored("enable.metrics.push", NO_METRICS_PUSH),
-    honoured("exclude.internal.topics", |c, v| Ok(c.exclude_internal_topics = boolean(v)?)),
-    honoured("fetch.max.bytes", |c, v| Ok(c.fetch_max_bytes = bytes(v, 1)?)),
-    honoured("fetch.max.wait.ms", |c, v| Ok(c.fetch_max_wait = milliseconds(v, 0)?)),
-    honoured("fetch.min.bytes", |c, v| Ok(c.fetch_min_bytes = bytes(v, 0)?)),
+    honoured("exclude.internal.topics", |c, v| put(&mut c.exclude_internal_topics, boolean(v))),
+    honoured("fetch.max.bytes", |c, v| put(&mut c.fetch_max_bytes, bytes(v, 1))),
+    honoured("fetch.max.wait.ms", |c, v| put(&mut c.fetch_max_wait, milliseconds(v, 0))),
+    honoured("fetch.min.bytes", |c, v| put(&mut c.fetch_min_bytes, bytes(v, 0))),
     honoured("group.id", |c, v| {
         c.group_id = (!v.trim().is_empty()).then(|| v.trim().to_owned());
         Ok(())
@@ -220,8 +227,8 @@ const PROPERTIES: &[Property] = &[
     }),
     ignored("key.deserializer", FORMAT),
     ignored("key.serializer", FORMAT),
-    honoured("linger.ms", |c, v| Ok(c.linger = milliseconds(v, 0)?)),
-    honoured("max.block.ms", |c, v| Ok(c.max_block = milliseconds_i64(v)?)),
+    honoured("linger.ms", |c, v| put(&mut c.linger, milliseconds(v, 0))),
+    honoured("max.block.ms", |c, v| put(&mut c.max_block, milliseconds_i64(v))),
     honoured("max.in.flight.requests.per.connection", |c, v| {
         let number = integer(v, 1, 5).map_err(|expected| {
             format!("{expected}: a broker remembers five batches of an idempotent producer")
@@ -229,16 +236,18 @@ const PROPERTIES: &[Property] = &[
         c.max_in_flight = u32::try_from(number).map_err(|error| error.to_string())?;
         Ok(())
     }),
-    honoured("max.partition.fetch.bytes", |c, v| Ok(c.max_partition_fetch_bytes = bytes(v, 1)?)),
+    honoured("max.partition.fetch.bytes", |c, v| {
+        put(&mut c.max_partition_fetch_bytes, bytes(v, 1))
+    }),
     ignored("max.poll.interval.ms", NO_GROUP),
     ignored("max.poll.records", "records come in whole batches"),
-    honoured("max.request.size", |c, v| Ok(c.max_request_size = bytes(v, 1)?)),
+    honoured("max.request.size", |c, v| put(&mut c.max_request_size, bytes(v, 1))),
     honoured("max.response.frame.bytes", |c, v| {
         let number = bytes(v, 1024)?;
         c.max_response_frame_bytes = usize::try_from(number).map_err(|error| error.to_string())?;
         Ok(())
     }),
-    honoured("metadata.max.age.ms", |c, v| Ok(c.metadata_max_age = milliseconds_i64(v)?)),
+    honoured("metadata.max.age.ms", |c, v| put(&mut c.metadata_max_age, milliseconds_i64(v))),
     ignored("metadata.max.idle.ms", "metadata are kept for the topics in use"),
     ignored(
         "metadata.recovery.rebootstrap.trigger.ms",
@@ -259,10 +268,12 @@ const PROPERTIES: &[Property] = &[
         "custom partitioners are Java classes; keys are hashed as Kafka's own clients hash them",
     ),
     ignored("partitioner.ignore.keys", PARTITIONER),
-    honoured("receive.buffer.bytes", |c, v| Ok(c.receive_buffer_bytes = socket_buffer(v)?)),
-    honoured("reconnect.backoff.max.ms", |c, v| Ok(c.reconnect_backoff_max = milliseconds(v, 0)?)),
-    honoured("reconnect.backoff.ms", |c, v| Ok(c.reconnect_backoff = milliseconds(v, 0)?)),
-    honoured("request.timeout.ms", |c, v| Ok(c.request_timeout = milliseconds(v, 1)?)),
+    honoured("receive.buffer.bytes", |c, v| put(&mut c.receive_buffer_bytes, socket_buffer(v))),
+    honoured("reconnect.backoff.max.ms", |c, v| {
+        put(&mut c.reconnect_backoff_max, milliseconds(v, 0))
+    }),
+    honoured("reconnect.backoff.ms", |c, v| put(&mut c.reconnect_backoff, milliseconds(v, 0))),
+    honoured("request.timeout.ms", |c, v| put(&mut c.request_timeout, milliseconds(v, 1))),
     honoured("retries", |_, v| {
         integer(v, 0, i64::from(i32::MAX))?;
         only(
@@ -271,19 +282,19 @@ const PROPERTIES: &[Property] = &[
             "requests are repeated until delivery.timeout.ms; set that instead",
         )
     }),
-    honoured("retry.backoff.max.ms", |c, v| Ok(c.retry_backoff_max = milliseconds(v, 0)?)),
-    honoured("retry.backoff.ms", |c, v| Ok(c.retry_backoff = milliseconds(v, 0)?)),
+    honoured("retry.backoff.max.ms", |c, v| put(&mut c.retry_backoff_max, milliseconds(v, 0))),
+    honoured("retry.backoff.ms", |c, v| put(&mut c.retry_backoff, milliseconds(v, 0))),
     honoured("security.protocol", |_, v| only(v, &["PLAINTEXT"], ENCRYPTION)),
     refused("security.providers", NO_JAVA),
-    honoured("send.buffer.bytes", |c, v| Ok(c.send_buffer_bytes = socket_buffer(v)?)),
+    honoured("send.buffer.bytes", |c, v| put(&mut c.send_buffer_bytes, socket_buffer(v))),
     ignored("session.timeout.ms", NO_GROUP),
     honoured("socket.connection.setup.timeout.max.ms", |c, v| {
-        Ok(c.connection_setup_timeout_max = milliseconds(v, 1)?)
+        put(&mut c.connection_setup_timeout_max, milliseconds(v, 1))
     }),
     honoured("socket.connection.setup.timeout.ms", |c, v| {
-        Ok(c.connection_setup_timeout = milliseconds(v, 1)?)
+        put(&mut c.connection_setup_timeout, milliseconds(v, 1))
     }),
-    honoured("transaction.timeout.ms", |c, v| Ok(c.transaction_timeout = milliseconds(v, 1)?)),
+    honoured("transaction.timeout.ms", |c, v| put(&mut c.transaction_timeout, milliseconds(v, 1))),
     honoured("transaction.two.phase.commit.enable", |_, v| {
         only(v, &["false"], "no released broker implements KIP-939 as a whole")
     }),
