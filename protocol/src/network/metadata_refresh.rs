@@ -47,7 +47,7 @@ impl MetadataRefresh {
 
     /// True, once, if the request should go out now.
     pub(super) fn start(&mut self, now: Timestamp) -> bool {
-        if self.in_flight || !self.due_at.is_some_and(|due| due <= now) {
+        if self.in_flight || self.due_at.is_none_or(|due| due > now) {
             return false;
         }
         self.due_at = None;
