@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::empty_root;
 use crate::steps::{Outcome, cargo, target_dir};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -29,7 +30,8 @@ pub(crate) fn run() -> Outcome {
         .and_then(|()| fs::copy(&built, &shipped))
         .map_err(|error| format!("copy {} to {}: {error}", built.display(), shipped.display()))?;
     check_size(&shipped)?;
-    check_static(&shipped)
+    check_static(&shipped)?;
+    empty_root::run(&shipped, &target)
 }
 
 fn check_size(binary: &Path) -> Outcome {

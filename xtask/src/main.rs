@@ -4,6 +4,7 @@
 
 mod deps;
 mod dist;
+mod empty_root;
 mod sizes;
 mod steps;
 mod test;

@@ -79,7 +79,7 @@ impl ControlRecord {
 }
 
 /// The control batch that ends `producer`'s transaction, as a partition leader writes it. Its base
-/// offset is 0 until [`assign_offsets`](super::assign_offsets). `timestamp` is in milliseconds
+/// offset is 0 until [`assign_offsets`](super::assign_offsets()). `timestamp` is in milliseconds
 /// since the Unix epoch.
 #[must_use]
 pub fn control_batch(

@@ -55,6 +55,8 @@ async fn demo(arguments: &DemoArguments) -> Result<(), CommandError> {
     let stamp = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
     let job = format!("millstream-demo-{stamp}");
     let (input_topic, output_topic) = (format!("{job}-flights"), format!("{job}-landings"));
+    // An empty root, as of a container made of this binary alone, has no folder for temporary files yet.
+    std::fs::create_dir_all(std::env::temp_dir())?;
     let state = tempfile::Builder::new().prefix("millstream-demo-").tempdir()?;
     for name in [&input_topic, &output_topic] {
         client.create_topic(NewTopic::new(name, PARTITIONS, 1)).await?;

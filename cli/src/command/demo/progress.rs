@@ -37,7 +37,7 @@ impl Progress {
 
     /// Shows `report`; call as often as you like.
     pub(crate) fn show(&mut self, report: &Report) {
-        let state = format!("{} windows  checkpoint {}", report.records_out, report.checkpoint);
+        let state = format!("{} windows written  checkpoint {}", report.records_out, report.checkpoint);
         if let Some(bar) = &self.bar {
             // A job that was killed reads some events again; the bar shows the reading, never more than there is.
             bar.set_position(report.records_in.min(self.total as u64));
@@ -46,7 +46,7 @@ impl Progress {
         }
         if self.last_line.is_none_or(|at| at.elapsed() >= LINE_INTERVAL) {
             self.last_line = Some(Instant::now());
-            self.line(&format!("{} of {} events read  {state}", report.records_in, self.total));
+            self.line(&format!("{} events read by this process  {state}", report.records_in));
         }
     }
 
