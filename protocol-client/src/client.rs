@@ -73,7 +73,14 @@ impl KafkaClient {
     /// Reads metadata from a bootstrap server, then reaches a broker at the address it advertises: an address that only
     /// works inside the brokers' network shows here, by name, and not as calls that never end.
     async fn reach_cluster(&self) -> Result<(), ClientError> {
-        let mut attempts = self.attempts("connect");
+        let config = &self.shared.config;
+        let limit = if config.is_explicit("default.api.timeout.ms") {
+            config.default_api_timeout
+        } else {
+            config.default_api_timeout.min(CONNECT_LIMIT)
+        };
+        let mut attempts =
+            Attempts::new("connect".to_owned(), limit, config.retry_backoff(), seed());
         loop {
             let metadata = self.cluster_metadata(&mut attempts, &[]).await?;
             let mut last = String::from("the cluster names no brokers");

@@ -2,6 +2,7 @@
 //!
 //! - [`KafkaCluster`]: real Apache Kafka of one or three nodes, from its jars (a JVM and Maven) or its image (a Docker engine).
 //!   Brokers can be killed, stopped, frozen and started again; none outlives the test process, however that ends.
+//! - [`DevCluster`]: the dev broker, and [`Cluster`]: either of the two.
 //! - [`FaultProxy`]: holds, delays and loses frames between a client and a broker, by API.
 //! - [`JavaClient`]: Kafka's own producer, consumer and admin client behind typed calls.
 //! - [`GuardedProcess`]: a child process under the same guard as the brokers.
@@ -22,6 +23,7 @@
 
 mod availability;
 mod cache;
+mod cluster;
 mod fault_proxy;
 mod kafka;
 mod ports;
@@ -29,6 +31,7 @@ mod process;
 
 pub use availability::{Availability, availability, real_kafka_or_skip, skip, skip_report};
 pub use cache::cache_dir;
+pub use cluster::{Cluster, DevCluster};
 pub use fault_proxy::{FaultHandle, FaultProxy, FaultRule, api_key};
 pub use kafka::{
     ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaClient,

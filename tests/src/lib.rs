@@ -1,6 +1,23 @@
-//! End-to-end tests: exactly-once, interoperability, errors, the command line.
+//! End-to-end tests: exactly-once, interoperability, errors, the command line. This library is their harness.
+//!
+//! - [`flights`]: the flights job as a process, its data, and the expected answers.
+//! - [`records`]: records written and read by our client, for comparison with Java's.
+//! - [`LocalBroker`]: the development broker with the few calls that tests make.
+//! - [`random`]: one seed per test, printed, taken back from the environment.
+//! - [`wait`]: waiting for a condition with a deadline.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a harness fails as the tests that use it do: at once, with the place"
+)]
 
 pub mod flights;
 mod local_broker;
+pub mod random;
+pub mod records;
+pub mod wait;
 
 pub use local_broker::LocalBroker;

@@ -3,10 +3,11 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_tests::LocalBroker;
 use millstream_tests::flights::{FlightsCommand, FlightsJob, PARTITIONS, Query, input_lines};
+use millstream_tests::wait::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -47,12 +48,8 @@ fn assert_said(job: &mut FlightsJob, code: i32, words: &[&str]) {
     }
 }
 
-fn wait_for(condition: impl Fn() -> bool, what: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited a minute for: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_for(condition: impl FnMut() -> bool, what: &str) {
+    wait_until(what, Duration::from_secs(60), condition);
 }
 
 #[test]

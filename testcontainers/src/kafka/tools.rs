@@ -188,7 +188,8 @@ impl KafkaCluster {
         let output = self.run_tool_within(class, &args, TOOL_LIMIT.saturating_add(idle) * 3)?;
         // Between the records stand lines of its log, such as the time-out that ends it; the tool's own count tells whether
         // one of them was a record after all.
-        let records: Vec<ConsoleRecord> = output.stdout.lines().filter_map(console_record).collect();
+        let records: Vec<ConsoleRecord> =
+            output.stdout.lines().filter_map(console_record).collect();
         if processed(&output) == Some(records.len()) {
             return Ok(records);
         }

@@ -19,7 +19,7 @@ const SLICES: u32 = 500;
 
 /// Where the flight data lies.
 #[must_use]
-pub fn data_folder() -> PathBuf {
+pub(super) fn data_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/flights")
 }
 

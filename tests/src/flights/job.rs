@@ -225,7 +225,7 @@ impl FlightsJob {
 ///
 /// If it was not built.
 #[must_use]
-pub fn example(name: &str) -> PathBuf {
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     // <target>/<profile>/deps/<test>
     let profile = test.ancestors().nth(2).expect("a target folder");

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use millstream_testcontainers::{JavaClient, KafkaCluster, Signal, real_kafka_or_skip};
 use millstream_tests::flights::{Feed, FlightsJob, Query, input_lines};
 
+use millstream_tests::wait::wait_until;
+
 use crate::stage::{BOUNDED_LIMIT, Stage};
 
 /// `transaction.timeout.ms` of the job, and how often the broker looks for expired ones.
@@ -159,12 +161,8 @@ fn wait_for_checkpoints(job: &FlightsJob) {
     wait_for(|| job.output().contains("running from checkpoint"), "the second process runs");
 }
 
-fn wait_for(condition: impl Fn() -> bool, what: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited a minute for: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_for(condition: impl FnMut() -> bool, what: &str) {
+    wait_until(what, Duration::from_secs(60), condition);
 }
 
 fn copy_folder(from: &Path, to: &Path) {

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use millstream_testcontainers::{KafkaCluster, KafkaClusterBuilder, real_kafka_or_skip};
 use millstream_tests::flights::{Feed, Query, input_lines};
 
-use crate::stage::{BOUNDED_LIMIT, Random, Stage, setting};
+use millstream_tests::random::Random;
+
+use crate::stage::{BOUNDED_LIMIT, Stage, setting};
 
 #[test]
 fn q1_survives_kills_on_one_broker_with_transaction_version_2() {
@@ -36,7 +38,7 @@ fn killed_at_random(name: &str, builder: KafkaClusterBuilder, query: Query) {
     }
     let kills = setting("MILLSTREAM_KILLS", 10);
     let feed_time = Duration::from_secs(setting("MILLSTREAM_FEED_SECONDS", 20));
-    let mut random = Random::seeded(name);
+    let mut random = Random::from_environment(name);
     let stage = Stage::new(builder, query);
     let lines = input_lines();
     let inputs = lines.len();
@@ -47,7 +49,7 @@ fn killed_at_random(name: &str, builder: KafkaClusterBuilder, query: Query) {
         // One random moment in each of `kills` equal parts of the time; a start that takes longer than its part shifts the rest.
         let part = feed_time.mul_f64(0.95) / u32::try_from(kills).expect("few kills");
         let at =
-            begun + part * u32::try_from(kill).expect("few kills") + part.mul_f64(random.unit());
+            begun + part * u32::try_from(kill).expect("few kills") + random.time(Duration::ZERO..part);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
         job.kill();
         job = stage.command().start(false);

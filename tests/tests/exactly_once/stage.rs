@@ -73,25 +73,3 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
         Err(_) => default,
     }
 }
-
-/// SplitMix64: random moments that a seed repeats.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// From `MILLSTREAM_SEED`, or new; printed.
-    pub(crate) fn seeded(test: &str) -> Self {
-        let seed =
-            setting("MILLSTREAM_SEED", u64::from(std::process::id()) * 2_654_435_761 % 1_000_003);
-        println!("{test}: MILLSTREAM_SEED={seed}");
-        Self(seed)
-    }
-
-    /// In 0..1.
-    pub(crate) fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}

@@ -37,7 +37,8 @@ impl Progress {
 
     /// Shows `report`; call as often as you like.
     pub(crate) fn show(&mut self, report: &Report) {
-        let state = format!("{} windows written  checkpoint {}", report.records_out, report.checkpoint);
+        let state =
+            format!("{} windows written  checkpoint {}", report.records_out, report.checkpoint);
         if let Some(bar) = &self.bar {
             // A job that was killed reads some events again; the bar shows the reading, never more than there is.
             bar.set_position(report.records_in.min(self.total as u64));

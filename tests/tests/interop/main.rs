@@ -1,0 +1,7 @@
+//! What Kafka's Java client writes is read identically by ours, and the reverse, on the dev broker and on real Kafka.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail as tests do")]
+
+mod fixtures;
+mod records_are_read_identically;
+mod transactions_are_seen_alike;
