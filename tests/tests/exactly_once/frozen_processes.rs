@@ -40,8 +40,8 @@ fn a_transaction_that_expired_while_the_process_was_frozen_is_replayed_in_proces
         for _ in 0..2 {
             freeze_with_open_transaction(&java, &stage, &job, &feed);
             wait_for(|| stage.transaction_state(&java) == "CompleteAbort", "the broker's abort");
-            job.signal(Signal::Cont);
             let died = job.output().matches("rolling back").count();
+            job.signal(Signal::Cont);
             wait_for(|| job.output().matches("rolling back").count() > died, "the rollback");
         }
         feed.finish();

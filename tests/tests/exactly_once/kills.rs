@@ -48,8 +48,9 @@ fn killed_at_random(name: &str, builder: KafkaClusterBuilder, query: Query) {
     for kill in 0..kills {
         // One random moment in each of `kills` equal parts of the time; a start that takes longer than its part shifts the rest.
         let part = feed_time.mul_f64(0.95) / u32::try_from(kills).expect("few kills");
-        let at =
-            begun + part * u32::try_from(kill).expect("few kills") + random.time(Duration::ZERO..part);
+        let at = begun
+            + part * u32::try_from(kill).expect("few kills")
+            + random.time(Duration::ZERO..part);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
         job.kill();
         job = stage.command().start(false);
