@@ -117,12 +117,10 @@ impl Producer {
             self.stale.push_back(StaleMetadata::Leader { topic_partition, hint: None });
             return None;
         };
-        // KIP-890: the first batch of a partition makes its leader register it. Others would be out of order until then.
-        let limit = if mode == Some(TransactionMode::Tv2) && !window.acked {
-            1
-        } else {
-            MAX_UNACKNOWLEDGED
-        };
+        // A leader that knows nothing of the producer takes whatever sequence comes first. Were several batches under way and the
+        // first one refused (a partition that was just created has no leader yet), a later one would take its place.
+        // KIP-890: under TV2 the first batch also makes the leader register the partition, and others are out of order until then.
+        let limit = if window.acked { MAX_UNACKNOWLEDGED } else { 1 };
         let next = window.next(leader.node, limit, now);
         // A partition with another identity waits for what it has in flight.
         if next == Next::New && window.identity != identity {
