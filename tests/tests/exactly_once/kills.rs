@@ -36,8 +36,8 @@ fn killed_at_random(name: &str, builder: KafkaClusterBuilder, query: Query) {
     if !real_kafka_or_skip(name) {
         return;
     }
-    let kills = setting("MILLSTREAM_KILLS", 10);
-    let feed_time = Duration::from_secs(setting("MILLSTREAM_FEED_SECONDS", 20));
+    let kills = setting("MILLSTREAM_KILLS", 8);
+    let feed_time = Duration::from_secs(setting("MILLSTREAM_FEED_SECONDS", 15));
     let mut random = Random::from_environment(name);
     let stage = Stage::new(builder, query);
     let lines = input_lines();
