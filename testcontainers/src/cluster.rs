@@ -96,6 +96,7 @@ impl DevCluster {
 
 /// A cluster of either kind, for tests that hold on both.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test holds one or two of them")]
 pub enum Cluster {
     /// The dev broker.
     Dev(DevCluster),

@@ -1,4 +1,11 @@
 //! Counts heap allocations per record on the raw path: Kafka source → filter → Kafka sink, exactly once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail as tests do"
+)]
 #![expect(unsafe_code, reason = "a global allocator that counts can not be written without it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,5 +1,13 @@
 //! What a user gets to see when something is wrong: cause, place, next step, an exit code that is not 0, within 15 seconds.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail as tests do"
+)]
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,13 @@
 //! A job from the outside: start it, watch it, stop it, wait for it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread::JoinHandle;
-
-use tokio::sync::Notify;
 
 use super::error::JobError;
 use super::job_master::JobMaster;
 use super::monitor::JobMonitor;
 use super::signals::ShutdownSignals;
+use super::stop_request::StopRequest;
 use crate::api::StreamExecutionEnvironment;
 use crate::graph::JobGraph;
 
@@ -55,8 +53,8 @@ impl Job {
     /// [`JobError::System`] if a thread can not be made. Everything later comes from [`JobHandle::wait`].
     pub fn start(self) -> Result<JobHandle, JobError> {
         let monitor = JobMonitor::new(&self.graph);
-        let stop = Arc::new(Notify::new());
-        let (master_monitor, master_stop) = (monitor.clone(), Arc::clone(&stop));
+        let stop = StopRequest::new();
+        let (master_monitor, master_stop) = (monitor.clone(), stop.clone());
         let thread = std::thread::Builder::new()
             .name("job-master".to_owned())
             .spawn(move || self.block(master_monitor, master_stop))
@@ -76,7 +74,7 @@ impl Job {
         self.stop_on_signals().start()?.wait()
     }
 
-    fn block(self, monitor: JobMonitor, stop: Arc<Notify>) -> Result<(), JobError> {
+    fn block(self, monitor: JobMonitor, stop: StopRequest) -> Result<(), JobError> {
         let system = |what| move |source| JobError::System { what, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(IO_THREADS)
@@ -88,10 +86,10 @@ impl Job {
             if self.stop_on_signals {
                 let mut signals =
                     ShutdownSignals::listen().map_err(system("failed to receive signals"))?;
-                let stop = Arc::clone(&stop);
+                let stop = stop.clone();
                 tokio::spawn(async move {
                     signals.next().await;
-                    stop.notify_one();
+                    stop.request();
                     let exit_code = signals.next().await;
                     tracing::warn!("second signal: ending without a last checkpoint");
                     std::process::exit(exit_code);
@@ -107,7 +105,7 @@ impl Job {
 pub struct JobHandle {
     thread: JoinHandle<Result<(), JobError>>,
     monitor: JobMonitor,
-    stop: Arc<Notify>,
+    stop: StopRequest,
 }
 
 impl JobHandle {
@@ -119,7 +117,7 @@ impl JobHandle {
 
     /// Asks the job to take a last checkpoint and end. Does not wait.
     pub fn stop(&self) {
-        self.stop.notify_one();
+        self.stop.request();
     }
 
     /// Waits until the job has ended.

@@ -3,33 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{
-    CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Meta, Nonce, OwnerId,
+    CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
     OwnershipPhase, Positions, RealDisk, RecoveryPoint, StateDirectory, StateStore,
 };
 use millstream_protocol_client::KafkaClient;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::block_in_place;
-use tokio::time::{MissedTickBehavior, sleep};
+use tokio::time::sleep;
 
-use super::checkpoint::{CHECKPOINT_TIMEOUT, Outcome, RollBackReason, Sealed, next};
+use super::attempt::{Attempt, Ended, STOP_LIMIT};
+use super::checkpoint::{RollBackReason, next};
 use super::error::JobError;
 use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
+use super::offset_publisher::OffsetPublisher;
 use super::recovery::Standing;
+use super::stop_request::StopRequest;
 use crate::connector::kafka::{
     KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources, TransactionalOutput,
 };
-use crate::exchange::CheckpointKind;
 use crate::graph::{Extensions, JobGraph, RestoreContext};
-use crate::task::{SealedSnapshot, WorkerReport, WorkerSet};
 use crate::time::MonotonicClock;
-
-/// From a request to stop until the last checkpoint has to be committed.
-const STOP_LIMIT: Duration = Duration::from_secs(9);
 
 /// Backoff between soft rollbacks of which none brought a commit in between.
 const ROLLBACK_BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -43,7 +41,7 @@ pub(crate) struct JobMaster {
     graph: JobGraph,
     state_dir: PathBuf,
     monitor: JobMonitor,
-    stop: Arc<Notify>,
+    stop: StopRequest,
 }
 
 /// Connections and topics of a job, opened once per process.
@@ -55,19 +53,12 @@ struct Opened {
     bounded: bool,
 }
 
-/// How an attempt ended without error.
-enum Ended {
-    Finished,
-    Stopped,
-    RolledBack(RollBackReason),
-}
-
 impl JobMaster {
     pub(crate) fn new(
         graph: JobGraph,
         state_dir: PathBuf,
         monitor: JobMonitor,
-        stop: Arc<Notify>,
+        stop: StopRequest,
     ) -> Self {
         Self { graph, state_dir, monitor, stop }
     }
@@ -197,7 +188,14 @@ impl JobMaster {
             }
             Ok(positions)
         };
-        standing.recover(first_positions).await
+        tokio::select! {
+            recovered = standing.recover(first_positions) => recovered,
+            () = self.stop.overdue(STOP_LIMIT) => Err(JobError::CheckpointTimeout {
+                checkpoint: standing.confirmed(),
+                limit: STOP_LIMIT,
+                phase: "the job was asked to stop while it recovered; what was committed before is safe",
+            }),
+        }
     }
 
     /// Runs workers from the confirmed checkpoint until the job ends, is stopped, or its transaction dies.
@@ -240,24 +238,21 @@ impl JobMaster {
             Maintenance::start(Arc::clone(&standing.directory), Arc::clone(&standing.layered));
         self.monitor.update(|now| now.phase = Phase::Running);
         tracing::info!("running from checkpoint {}", parent.checkpoint.0);
-        let mut attempt = Attempt {
-            master: self,
+        let attempt = Attempt {
+            interval: self.graph.config().checkpoint_interval,
+            monitor: &self.monitor,
+            stop: &self.stop,
             standing,
             workers,
             reports,
             maintenance,
+            publisher: OffsetPublisher::new(&opened.sources),
             nonce: Nonce::random()?,
             parent,
             finished: 0,
+            counted: None,
         };
-        let ended = attempt.run().await;
-        let Attempt { workers, maintenance, .. } = attempt;
-        workers.stop();
-        block_in_place(|| workers.join());
-        let maintained = maintenance.finish().await;
-        let ended = ended?;
-        maintained?;
-        Ok(ended)
+        attempt.run().await
     }
 
     fn finished_before(
@@ -355,151 +350,5 @@ impl JobMaster {
 
     fn invalid(&self, reason: String) -> JobError {
         JobError::InvalidJob { job: self.graph.config().job_name.clone(), reason }
-    }
-}
-
-/// Workers at work between two recoveries.
-struct Attempt<'a> {
-    master: &'a JobMaster,
-    standing: &'a mut Standing,
-    workers: WorkerSet,
-    reports: mpsc::UnboundedReceiver<WorkerReport>,
-    maintenance: Maintenance,
-    /// Of every checkpoint of this attempt.
-    nonce: Nonce,
-    /// The last committed checkpoint.
-    parent: Meta,
-    /// Workers whose inputs have ended.
-    finished: usize,
-}
-
-impl Attempt<'_> {
-    async fn run(&mut self) -> Result<Ended, JobError> {
-        let interval = self.master.graph.config().checkpoint_interval;
-        let mut ticks = tokio::time::interval(interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await;
-        loop {
-            tokio::select! {
-                biased;
-                () = self.master.stop.notified() => return self.stop().await,
-                report = self.reports.recv() => {
-                    self.note(report)?;
-                    if self.finished < self.workers.len() {
-                        continue;
-                    }
-                }
-                _ = ticks.tick() => {}
-            }
-            if self.finished == self.workers.len() {
-                self.master.monitor.update(|now| now.phase = Phase::Finishing);
-                return self
-                    .checkpoint(CheckpointKind::Suspend)
-                    .await
-                    .map(|rolled_back| rolled_back.map_or(Ended::Finished, Ended::RolledBack));
-            }
-            if self.maintenance.has_failed() {
-                // Its error is what `finish` returns.
-                return Ok(Ended::Stopped);
-            }
-            if let Some(reason) = self.checkpoint(CheckpointKind::Checkpoint).await? {
-                return Ok(Ended::RolledBack(reason));
-            }
-        }
-    }
-
-    /// The last checkpoint before a stop that somebody asked for.
-    async fn stop(&mut self) -> Result<Ended, JobError> {
-        self.master.monitor.update(|now| now.phase = Phase::Finishing);
-        let checkpoint = next(self.parent.checkpoint);
-        let last = tokio::time::timeout(STOP_LIMIT, self.checkpoint(CheckpointKind::Suspend)).await;
-        match last {
-            Ok(Ok(None)) => Ok(Ended::Stopped),
-            Ok(Ok(Some(RollBackReason::Producer(error)))) => {
-                Err(self.standing.producer_error(error))
-            }
-            Ok(Ok(Some(RollBackReason::NoSpace(error)))) => Err(error.into()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(JobError::CheckpointTimeout {
-                checkpoint,
-                limit: STOP_LIMIT,
-                phase: "the last checkpoint before the stop; what was committed before is safe, the next start goes on from there",
-            }),
-        }
-    }
-
-    /// C1 to C6 of the next checkpoint; the reason if the transaction died instead.
-    async fn checkpoint(
-        &mut self,
-        kind: CheckpointKind,
-    ) -> Result<Option<RollBackReason>, JobError> {
-        let checkpoint = next(self.parent.checkpoint);
-        let begun = Instant::now();
-        // A checkpoint that begins after every input has ended is the job's last.
-        let ended = self.finished == self.workers.len();
-        let status = if ended { JobStatus::Finished } else { JobStatus::Running };
-        self.workers.trigger_checkpoint(checkpoint, kind);
-        let parts = self.collect(checkpoint).await?;
-        let sealed = Sealed::join(parts, &self.parent, self.nonce, status)?;
-        match self.standing.commit(sealed, &self.parent).await? {
-            Outcome::RollBack(reason) => return Ok(Some(reason)),
-            Outcome::Committed(meta) => self.parent = meta,
-        }
-        self.maintenance.confirmed(self.parent.clone());
-        self.master.monitor.update(|now| {
-            now.checkpoint = checkpoint;
-            now.committed += 1;
-            now.checkpoint_duration = begun.elapsed();
-        });
-        if kind == CheckpointKind::Suspend {
-            return Ok(None);
-        }
-        if let Err(error) = self.standing.producer.begin_transaction(checkpoint + 1) {
-            return Ok(Some(RollBackReason::Producer(error)));
-        }
-        self.workers.confirm_checkpoint(checkpoint);
-        Ok(None)
-    }
-
-    /// C2: waits until every worker has sealed its part.
-    async fn collect(&mut self, checkpoint: u64) -> Result<Vec<SealedSnapshot>, JobError> {
-        let deadline = tokio::time::Instant::now() + CHECKPOINT_TIMEOUT;
-        let mut parts: Vec<SealedSnapshot> = Vec::new();
-        while parts.len() < self.workers.len() {
-            match tokio::time::timeout_at(deadline, self.reports.recv()).await {
-                Ok(Some(WorkerReport::Sealed(part))) if part.checkpoint == checkpoint => {
-                    parts.push(part);
-                }
-                Ok(report) => self.note(report)?,
-                Err(_) => {
-                    return Err(JobError::CheckpointTimeout {
-                        checkpoint,
-                        limit: CHECKPOINT_TIMEOUT,
-                        phase: "a worker did not let the barrier pass; a user function may hang",
-                    });
-                }
-            }
-        }
-        Ok(parts)
-    }
-
-    fn note(&mut self, report: Option<WorkerReport>) -> Result<(), JobError> {
-        match report {
-            Some(WorkerReport::Finished { .. }) => {
-                self.finished += 1;
-                Ok(())
-            }
-            Some(WorkerReport::Failed { error, .. }) => Err(error.into()),
-            Some(WorkerReport::Sealed(part)) => Err(JobError::Bug {
-                what: format!(
-                    "worker {} sealed checkpoint {} unasked",
-                    part.worker, part.checkpoint
-                ),
-            }),
-            Some(WorkerReport::Stopped { worker }) => {
-                Err(JobError::Bug { what: format!("worker {worker} stopped unasked") })
-            }
-            None => Err(JobError::Bug { what: "all workers are gone".to_owned() }),
-        }
     }
 }

@@ -6,9 +6,10 @@
 //!                                             └──────── soft rollback ───────┘
 //! ```
 //!
-//! `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
+//! `attempt` runs the workers and takes checkpoints. `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
 //! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
 
+mod attempt;
 mod checkpoint;
 mod error;
 mod exit;
@@ -18,8 +19,10 @@ mod job_master;
 mod ledger;
 mod maintenance;
 mod monitor;
+mod offset_publisher;
 mod recovery;
 mod signals;
+mod stop_request;
 
 pub use error::JobError;
 pub use exit::{error_chain, exit};

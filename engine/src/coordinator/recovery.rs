@@ -269,6 +269,11 @@ impl Standing {
         Ok(offset.unwrap_or(-1))
     }
 
+    /// The last checkpoint that the directory knows to be committed.
+    pub(crate) fn confirmed(&self) -> u64 {
+        self.directory.local().confirmed().map_or(0, |at| at.checkpoint.0)
+    }
+
     pub(crate) fn producer_error(&self, source: ProduceError) -> JobError {
         JobError::Producer { transactional_id: self.transactional_id.clone(), source }
     }
@@ -276,14 +281,14 @@ impl Standing {
 
 /// Whether an error leaves it to the ledger what became of the transaction; any other is for the user.
 pub(crate) fn needs_ledger(error: &ProduceError) -> bool {
-    match error {
+    matches!(
+        error,
         ProduceError::Fenced { .. }
-        | ProduceError::Abortable { .. }
-        | ProduceError::UnknownOutcome { .. }
-        | ProduceError::ConcurrentTransactions { .. }
-        | ProduceError::TimedOut { .. } => true,
-        _ => false,
-    }
+            | ProduceError::Abortable { .. }
+            | ProduceError::UnknownOutcome { .. }
+            | ProduceError::ConcurrentTransactions { .. }
+            | ProduceError::TimedOut { .. }
+    )
 }
 
 /// Milliseconds since the Unix epoch, for information in records; nothing depends on it.

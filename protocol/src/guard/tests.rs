@@ -122,8 +122,8 @@ impl Generator {
             return;
         }
         let known = fields.iter().find(|field| field.is_tagged(0, self.version));
-        let known = known.filter(|_| self.next() % 2 == 0);
-        let unknown = self.unknown_tags && self.next() % 2 == 0;
+        let known = known.filter(|_| self.next().is_multiple_of(2));
+        let unknown = self.unknown_tags && self.next().is_multiple_of(2);
         self.body.push(u8::from(known.is_some()) + 2 * u8::from(unknown));
         if let Some(field) = known {
             let Kind::Fixed(bytes) = field.kind else { panic!("only fixed sizes are tagged") };
@@ -139,7 +139,7 @@ impl Generator {
         match kind {
             // One byte may be a boolean, which is written back as 0 or 1.
             Kind::Fixed(1) => {
-                let bit = u8::from(self.next() % 2 == 0);
+                let bit = u8::from(self.next().is_multiple_of(2));
                 self.body.push(bit);
             }
             Kind::Fixed(bytes) => {

@@ -226,7 +226,7 @@ fn at_least(version: &str, major: u32, minor: u32) -> bool {
 /// The number in `Processed a total of 12 messages`.
 fn processed(output: &ToolOutput) -> Option<usize> {
     let lines = output.stderr.lines().chain(output.stdout.lines());
-    let count = lines.filter_map(|line| line.strip_prefix("Processed a total of ")).last()?;
+    let count = lines.rev().find_map(|line| line.strip_prefix("Processed a total of "))?;
     count.split_whitespace().next()?.parse().ok()
 }
 

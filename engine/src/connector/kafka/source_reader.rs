@@ -234,7 +234,7 @@ impl Splits {
             fetched.fetch_offset.max(split.position.offset),
             fetched.aborted_transactions,
             fetched.isolation_level,
-            self.limits.clone(),
+            self.limits,
         );
         if let Some(decompressor) = self.decompressor.take() {
             batches = batches.with_decompressor(decompressor);

@@ -181,6 +181,6 @@ fn visible_batches(fetched: &FetchedPartition, limits: &DecodeLimits) -> Visible
         fetched.fetch_offset,
         fetched.aborted_transactions.clone(),
         fetched.isolation_level,
-        limits.clone(),
+        *limits,
     )
 }

@@ -75,10 +75,10 @@ fn offsets_of_one_group_are_asked_for_in_every_version() {
     for version in ApiKey::OffsetFetch.codec_versions() {
         let decoded = request_through_the_wire(&request.clone().into(), version);
         let Request::OffsetFetch(decoded) = decoded else { panic!("{decoded:?}") };
-        assert_eq!(decoded.groups, [group.clone()], "version {version}");
+        assert_eq!(decoded.groups, std::slice::from_ref(&group), "version {version}");
         let decoded = response_through_the_wire(&response.clone().into(), version);
         let Response::OffsetFetch(decoded) = decoded else { panic!("{decoded:?}") };
-        assert_eq!(decoded.groups, [answer.clone()], "version {version}");
+        assert_eq!(decoded.groups, std::slice::from_ref(&answer), "version {version}");
     }
 }
 
@@ -91,7 +91,7 @@ fn topics_are_deleted_by_name_in_every_version() {
         let decoded = request_through_the_wire(&request.clone().into(), version);
         let Request::DeleteTopics(decoded) = decoded else { panic!("{decoded:?}") };
         if version >= 6 {
-            assert_eq!(decoded.topics, [topic.clone()]);
+            assert_eq!(decoded.topics, std::slice::from_ref(&topic));
         } else {
             assert_eq!(decoded.topic_names, [TopicName(str_bytes("flights"))]);
         }
