@@ -38,7 +38,7 @@
 //! ```
 //!
 //! A start goes: [`StateDirectory::open`] (R0), [`look_before_fence`] (R1), fence (R2), read the ledger
-//! (R3), [`decide`] (R4), [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
+//! (R3), [`decide()`] (R4), [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
 //! record (R6). While running: [`StateDirectory::write_delta`], then the commit, then
 //! [`LayeredState::confirm`], and in the background [`LayeredState::apply_confirmed`],
 //! [`LayeredState::persist`], [`StateDirectory::write_meta`], [`StateDirectory::delete_applied`].

@@ -25,7 +25,7 @@ pub struct Meta {
     /// Partition of the ledger topic that belongs to this process slot.
     pub ledger_partition: i32,
     /// Offset of c's record in it; `None` while not known. Only ever set once that record is
-    /// committed: [`decide`](crate::decide) takes it as proof that the ledger existed.
+    /// committed: [`decide`](crate::decide()) takes it as proof that the ledger existed.
     pub ledger_offset: Option<i64>,
     /// Id of the ledger topic, [`TopicId::UNKNOWN`] where the broker gives none.
     pub ledger_topic_id: TopicId,
