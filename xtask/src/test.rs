@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all tests, with the skipped ones counted.
 
 use std::fs;
+use std::process::Command;
 
 use crate::steps::{Outcome, cargo, target_dir};
 
@@ -19,18 +20,14 @@ pub(crate) fn run(more: &[String]) -> Outcome {
     let more: Vec<&str> = more.iter().map(String::as_str).collect();
     build.extend(more.iter().take_while(|arg| **arg != "--"));
     cargo(&build).run()?;
-    // Brings the jars once, so that no test waits for Maven.
-    let prepare = [
-        "run",
-        "--quiet",
-        "-p",
-        "millstream-testcontainers",
-        "--bin",
-        "real-kafka",
-        "--",
-        "--prepare",
-    ];
-    cargo(&prepare).run()?;
+    // Brings the jars once, so that no test waits for Maven. The binary was built with the tests: `cargo run` of its package alone
+    // would compile half of the dependencies again, with other features.
+    let real_kafka = target.join("debug/real-kafka");
+    let prepared = Command::new(&real_kafka).arg("--prepare").status();
+    let prepared = prepared.map_err(|error| format!("{}: {error}", real_kafka.display()))?;
+    if !prepared.success() {
+        return Err(format!("{} --prepare: {prepared}", real_kafka.display()));
+    }
     let tests = [vec!["test", "--workspace"], more].concat();
     let outcome = cargo(&tests).env("MILLSTREAM_SKIP_REPORT", &report).run();
     let skipped = sum_up(&fs::read_to_string(&report).unwrap_or_default());
