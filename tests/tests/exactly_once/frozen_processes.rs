@@ -37,6 +37,8 @@ fn a_transaction_that_expired_while_the_process_was_frozen_is_replayed_in_proces
         );
         let java = JavaClient::start().expect("the Java client");
         let mut job = command.start(false);
+        // Before that the open transaction may be the owner record's, whose death recovery itself deals with.
+        wait_for(|| job.output().contains("running from checkpoint"), "the job runs");
         for _ in 0..2 {
             freeze_with_open_transaction(&java, &stage, &job, &feed);
             wait_for(|| stage.transaction_state(&java) == "CompleteAbort", "the broker's abort");
