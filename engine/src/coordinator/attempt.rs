@@ -44,8 +44,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) parent: Meta,
     /// Workers whose inputs have ended.
     pub(crate) finished: usize,
-    /// Elements read and written when the last checkpoint began; nothing new means nothing to commit.
-    pub(crate) counted: Option<(u64, u64)>,
+    /// Elements read and written when the last checkpoint, or else the attempt, began; nothing new means nothing to commit.
+    pub(crate) counted: (u64, u64),
 }
 
 impl Attempt<'_> {
@@ -87,7 +87,7 @@ impl Attempt<'_> {
                 // Its error is what `finish` returns.
                 return Ok(Ended::Stopped);
             }
-            if self.counted == Some(self.count()) {
+            if self.counted == self.monitor.counts() {
                 // Nothing was read or written since the last checkpoint began: a transaction would hold the ledger alone.
                 continue;
             }
@@ -124,7 +124,7 @@ impl Attempt<'_> {
     ) -> Result<Option<RollBackReason>, JobError> {
         let checkpoint = next(self.parent.checkpoint);
         let begun = Instant::now();
-        self.counted = Some(self.count());
+        self.counted = self.monitor.counts();
         // A checkpoint that begins after every input has ended is the job's last.
         let ended = self.finished == self.workers.len();
         let status = if ended { JobStatus::Finished } else { JobStatus::Running };
@@ -172,11 +172,6 @@ impl Attempt<'_> {
             }
         }
         Ok(parts)
-    }
-
-    fn count(&self) -> (u64, u64) {
-        let now = self.monitor.snapshot();
-        (now.records_in, now.records_out)
     }
 
     fn note(&mut self, report: Option<WorkerReport>) -> Result<(), JobError> {

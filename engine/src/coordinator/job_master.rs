@@ -227,6 +227,8 @@ impl JobMaster {
             extensions: Extensions::new().with(opened.sources.clone()).with(opened.output.clone()),
             clock: Arc::new(MonotonicClock::new()),
         };
+        // Before any worker runs: what they read from here on has to be committed.
+        let counted = self.monitor.counts();
         let (report, reports) = mpsc::unbounded_channel();
         let workers = block_in_place(|| {
             self.graph.spawn(&restore, move |message| {
@@ -250,7 +252,7 @@ impl JobMaster {
             nonce: Nonce::random()?,
             parent,
             finished: 0,
-            counted: None,
+            counted,
         };
         attempt.run().await
     }

@@ -87,6 +87,12 @@ impl JobMonitor {
         snapshot
     }
 
+    /// Elements read and written so far.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let now = self.snapshot();
+        (now.records_in, now.records_out)
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut JobSnapshot)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).snapshot);
     }

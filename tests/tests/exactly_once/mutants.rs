@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use millstream_testcontainers::{FaultRule, JavaClient, KafkaCluster, api_key, real_kafka_or_skip};
 use millstream_tests::flights::{Expected, Feed, FlightsCommand, OutputRecord, Query, input_lines};
+use millstream_tests::wait::wait_until;
 
 use crate::stage::{BOUNDED_LIMIT, Stage};
 
@@ -99,6 +100,9 @@ fn finish(
     mut job: millstream_tests::flights::FlightsJob,
     expected: &Expected,
 ) -> Result<(), String> {
+    wait_until("the job runs or has ended", LIMIT, || {
+        job.has_ended() || job.output().contains("running from checkpoint")
+    });
     job.signal(millstream_testcontainers::Signal::Term);
     if job.exit_code(LIMIT) != 0 {
         return Err(job.output());
