@@ -17,7 +17,7 @@ pub enum StopReason {
     #[error(
         "the ledger is lost: {} stands at checkpoint {confirmed}, but {ledger} holds no record of \
          this job. The topic was deleted, emptied, or the cluster was restored. Restore the topic; \
-         or keep this state and accept that outputs may be missing or repeated with --adopt-local",
+         or start anew with another job name and an empty directory, which reads all input again",
         directory.display()
     )]
     LedgerLost {
@@ -32,8 +32,8 @@ pub enum StopReason {
     #[error(
         "the local state is stale: {ledger} stands at checkpoint {committed} (offset {offset}), {} \
          only at {confirmed} and without that checkpoint's delta file. The job ran elsewhere or the \
-         directory is an old copy. Start it on the directory it ran with last; or go back and accept \
-         repeated output with --accept-rewind", directory.display()
+         directory is an old copy. Start it on the directory it ran with last; or start anew with \
+         another job name and an empty directory, which reads all input again", directory.display()
     )]
     StaleLocalState {
         /// The state directory.
@@ -50,8 +50,8 @@ pub enum StopReason {
     /// The ledger committed a checkpoint whose delta file is damaged.
     #[error(
         "the delta file of checkpoint {committed}, committed in {ledger} at offset {offset}, was put \
-         aside as {}{}. Restore the file from a copy of the directory; or go back one checkpoint and \
-         accept repeated output with --accept-rewind",
+         aside as {}{}. Restore the file from a copy of the directory; or start anew with another \
+         job name and an empty directory, which reads all input again",
         path.display(), reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()
     )]
     DamagedDelta {
@@ -97,8 +97,8 @@ pub enum StopReason {
     #[error(
         "the ledger is behind: {ledger} ends at checkpoint {committed} (offset {offset}), {} knows \
          that {confirmed} was committed. Brokers lost acknowledged data (unclean election, restored \
-         cluster), and probably output with it. Check the output topics; keep this state with \
-         --adopt-local", directory.display()
+         cluster), and probably output with it. Check the output topics; then start anew with \
+         another job name and an empty directory", directory.display()
     )]
     LedgerBehind {
         /// The state directory.
@@ -165,7 +165,7 @@ pub enum StopReason {
     /// The ledger topic was deleted and created again.
     #[error(
         "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}. \
-         Restore the topic; or keep this state with --adopt-local", directory.display()
+         Restore the topic; or start anew with another job name and an empty directory", directory.display()
     )]
     LedgerTopicRecreated {
         /// The state directory.

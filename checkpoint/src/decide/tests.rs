@@ -229,7 +229,7 @@ fn a_damaged_delta_of_the_committed_checkpoint_is_named() {
     local.quarantined.push(QuarantinedFile { path, at: at(5, 2), reason });
     let ledger = fact(at(5, 2), 1);
     let text = stop_of(Case::new(&local, Some(&ledger)).decide()).to_string();
-    for part in ["x.quarantined", "12 bytes", "orders-ledger-4", "offset 77", "--accept-rewind"] {
+    for part in ["x.quarantined", "12 bytes", "orders-ledger-4", "offset 77", "start anew"] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -359,11 +359,11 @@ fn texts_name_cause_place_and_next_step() {
     let local = local(Some(meta(at(4, 1), None)), &[]);
     let ledger = fact(at(9, 2), 1);
     let text = stop_of(Case::new(&local, Some(&ledger)).decide()).to_string();
-    for part in ["stale", "/state", "orders-ledger-4", "offset 77", "9 (0202", "--accept-rewind"] {
+    for part in ["stale", "/state", "orders-ledger-4", "offset 77", "9 (0202", "start anew"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let text = stop_of(Case::new(&local, None).decide()).to_string();
-    for part in ["lost", "/state", "orders-ledger-4", "--adopt-local"] {
+    for part in ["lost", "/state", "orders-ledger-4", "start anew"] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

@@ -13,6 +13,6 @@ pub(crate) fn print() -> Result<(), CommandError> {
         "linking    {}",
         if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" }
     )?;
-    writeln!(out, "brokers    Apache Kafka 2.5 to 4.4")?;
+    writeln!(out, "protocol   Apache Kafka 2.5 to 4.4, tested against 4.3.1")?;
     Ok(())
 }
