@@ -41,11 +41,16 @@ public final class InteropClient {
     private static final HexFormat HEX = HexFormat.of();
 
     private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-    /** Producers whose transaction was left open, by transactional id; a later command with the id goes on with it. */
+    /**
+     * Producers whose transaction was left open, by cluster and transactional id; a later command with both goes on with it.
+     * Tests that run side by side use the same ids on clusters of their own.
+     */
     private final Map<String, KafkaProducer<byte[], byte[]>> open = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
         InteropClient client = new InteropClient();
+        // Standard output is for answers; what the client logs goes to the file that standard error is.
+        System.setOut(System.err);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             ObjectNode answer = JSON.createObjectNode();
@@ -79,7 +84,8 @@ public final class InteropClient {
     private void produce(JsonNode command, ObjectNode answer) throws Exception {
         String transactionalId = command.path("transactionalId").asText(null);
         String end = command.path("end").asText("commit");
-        KafkaProducer<byte[], byte[]> producer = transactionalId == null ? null : open.remove(transactionalId);
+        String openKey = command.get("bootstrap").asText() + " " + transactionalId;
+        KafkaProducer<byte[], byte[]> producer = transactionalId == null ? null : open.remove(openKey);
         boolean goesOn = producer != null;
         if (!goesOn) {
             Properties properties = properties(command);
@@ -123,7 +129,7 @@ public final class InteropClient {
             }
         } finally {
             if (keep) {
-                open.put(transactionalId, producer);
+                open.put(openKey, producer);
             } else {
                 producer.close(Duration.ofSeconds(10));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_dev_broker::{DevBroker, DevBrokerConfig};
+use millstream_dev_broker::{DevBroker, DevBrokerConfig, FaultRule};
 use millstream_engine::kafka::{
     ClientConfig, Compression, KafkaClient, NewTopic, ReadUntil, TopicPartition, TopicWriter,
     read_topic,
@@ -57,6 +57,16 @@ impl LocalBroker {
     #[must_use]
     pub fn address(&self) -> String {
         self.broker.address().to_string()
+    }
+
+    /// Lets the broker misbehave, from now on.
+    pub fn add_fault(&self, rule: FaultRule) {
+        self.broker.add_fault(rule);
+    }
+
+    /// Ends all misbehaviour.
+    pub fn clear_faults(&self) {
+        self.broker.clear_faults();
     }
 
     /// Creates a topic.

@@ -11,8 +11,11 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use millstream_dev_broker::{FaultAction, FaultRule, Occurrence};
+use millstream_protocol::ApiKey;
+use millstream_testcontainers::Signal;
 use millstream_tests::LocalBroker;
 use millstream_tests::flights::{FlightsCommand, FlightsJob, PARTITIONS, Query, input_lines};
 use millstream_tests::wait::wait_until;
@@ -192,10 +195,34 @@ fn an_unknown_property_is_refused_with_the_nearest_match() {
 }
 
 #[test]
-fn a_second_signal_ends_at_once_and_the_first_leaves_no_transaction_open() {
+fn a_signal_ends_the_job_with_no_transaction_left_open() {
     let stage = Stage::new();
     let job = stage.command().start(false);
     wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
     job.stop();
+    assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_signal_ends_the_job_at_once_and_the_next_start_makes_it_good() {
+    let stage = Stage::new();
+    let mut job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    // No commit is answered any more: the last checkpoint of the first signal can not end.
+    let held = FaultAction::Delay(Duration::from_secs(60));
+    stage.broker.add_fault(FaultRule::new(ApiKey::EndTxn, Occurrence::Every, held));
+    let lines = input_lines();
+    stage.broker.write("flights", 1, &[lines[1000].as_bytes()]);
+    // Two of one kind could merge into one.
+    job.signal(Signal::Term);
+    job.signal(Signal::Int);
+    let begun = Instant::now();
+    let code = job.exit_code(LIMIT);
+    assert!([130, 143].contains(&code), "{code}: {}", job.output());
+    assert!(begun.elapsed() < Duration::from_secs(3), "it took {:?}", begun.elapsed());
+
+    stage.broker.clear_faults();
+    stage.command().run_bounded(LIMIT);
+    assert_eq!(stage.broker.read("out", PARTITIONS).len(), 1001);
     assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
 }

@@ -4,6 +4,7 @@ mod json;
 mod types;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -72,8 +73,7 @@ impl JavaClient {
         let mut child = Command::new(java_program("java"))
             .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"])
             .arg(jars.log_config())
-            // Standard output is for answers.
-            .args(["-Dmillstream.log.level=off", "-cp"])
+            .args(["-Dmillstream.log.level=warn", "-cp"])
             .arg(class_path)
             .arg("InteropClient")
             .stdin(Stdio::piped())
@@ -234,10 +234,11 @@ impl JavaClient {
     ) -> Result<(Vec<T>, Value), ClusterError> {
         let action = command["op"].as_str().unwrap_or_default();
         let mut conversation = self.conversation.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = |error: std::io::Error| {
+        let failed = |error: &dyn Display| {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
-            unexpected(action, &format!("{error}; {}", last_lines(&log, 5)))
+            unexpected(action, &format!("{error}; it logged last:\n{}", last_lines(&log, 20)))
         };
+        let gone = |error: std::io::Error| failed(&error);
         writeln!(conversation.commands, "{command}").map_err(gone)?;
         let mut items = Vec::new();
         loop {
@@ -249,7 +250,7 @@ impl JavaClient {
                 return Err(unexpected(action, &line));
             };
             if let Some(error) = answer["error"].as_str() {
-                return Err(unexpected(action, error));
+                return Err(failed(&error));
             }
             if answer["done"] == true {
                 return Ok((items, answer));
