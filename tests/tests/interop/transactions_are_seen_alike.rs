@@ -43,8 +43,13 @@ fn transactions_are_seen_alike(java: &JavaClient, cluster: &Cluster) {
     let servers = cluster.bootstrap_servers();
     let topic = new_topic(java, cluster);
     let javas = |value: &str, id: &str, end: TransactionEnd| {
-        let options =
-            ProduceOptions { transaction: Some((id.to_owned(), end)), ..ProduceOptions::default() };
+        // The one that is left open must not expire however slow the machine is.
+        let patient = ("transaction.timeout.ms".to_owned(), "600000".to_owned());
+        let options = ProduceOptions {
+            transaction: Some((id.to_owned(), end)),
+            properties: [patient].into(),
+            ..ProduceOptions::default()
+        };
         java.produce(&servers, &topic, &[record(value)], &options).unwrap();
     };
     let ours = |value: &str, commit: bool| {
