@@ -1,7 +1,7 @@
 //! A stream whose elements meet by key.
 
 use std::fmt;
-use std::hash::Hash;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use millstream_checkpoint::StateId;
@@ -9,13 +9,13 @@ use millstream_checkpoint::StateId;
 use super::stream_execution_environment::Program;
 use super::{AggregateFunction, DataStream, Keyed, WindowedStream};
 use crate::error::OperatorError;
-use crate::exchange::{InputGate, KeyPartitioner, KeyedElement};
+use crate::exchange::{InputGate, KeyPartitioner, KeyedBatch};
 use crate::graph::{
     BuildContext, Connectors, OperatorDescription, OperatorInfo, StateDescription, Stream,
 };
 use crate::operator::{Collector, RunningAggregate};
 use crate::state::{StateCodec, ValueState};
-use crate::task::{GateTask, ProcessElement};
+use crate::task::{GateTask, ProcessBatch};
 use crate::window::TumblingEventTimeWindows;
 
 /// A stream partitioned by key: elements of one key meet at the worker that owns the key's group.
@@ -28,20 +28,19 @@ pub struct KeyedStream<S, K, F> {
 pub(super) struct KeyedEdge<S, K, F> {
     pub(super) upstream: S,
     key_selector: F,
-    key: std::marker::PhantomData<fn() -> K>,
+    key: PhantomData<fn() -> K>,
 }
 
 impl<S, K, F> KeyedStream<S, K, F> {
     pub(super) fn new(upstream: S, key_selector: F, program: Program) -> Self {
-        let key = std::marker::PhantomData;
-        Self { edge: KeyedEdge { upstream, key_selector, key }, program }
+        Self { edge: KeyedEdge { upstream, key_selector, key: PhantomData }, program }
     }
 }
 
 impl<S, K, F> KeyedStream<S, K, F>
 where
     S: Stream,
-    K: StateCodec + Hash + Eq + Clone + Send,
+    K: StateCodec + Send,
     F: FnMut(&S::Item) -> K + Clone + Send + 'static,
 {
     /// A running aggregate per key: one output for every input, the key's result so far. The outputs are a changelog: of
@@ -76,12 +75,13 @@ where
         operator: C,
     ) -> Result<(), OperatorError>
     where
-        C: ProcessElement<KeyedElement<K, S::Item>> + 'static,
+        C: ProcessBatch<KeyedBatch<S::Item>> + 'static,
     {
-        let ends = context.exchange::<KeyedElement<K, S::Item>>(position)?;
+        let ends = context.exchange::<KeyedBatch<S::Item>>(position)?;
         context.add_task(GateTask::new(InputGate::new(ends.inputs), operator));
         let key_groups = context.key_groups();
-        let partitioner = KeyPartitioner::new(self.key_selector.clone(), key_groups, ends.outputs);
+        let partitioner =
+            KeyPartitioner::<K, _, _>::new(self.key_selector.clone(), key_groups, ends.outputs);
         self.upstream.attach(context, partitioner)
     }
 }
@@ -96,7 +96,7 @@ pub struct RunningAggregateNode<S, K, F, A> {
 impl<S, K, F, A> Stream for RunningAggregateNode<S, K, F, A>
 where
     S: Stream,
-    K: StateCodec + Hash + Eq + Clone + Send,
+    K: StateCodec + Send,
     F: FnMut(&S::Item) -> K + Clone + Send + 'static,
     A: AggregateFunction<Input = S::Item>,
     A::Accumulator: StateCodec + Send,
@@ -111,6 +111,7 @@ where
         let uid = Arc::clone(&self.info.uid);
         let operator = RunningAggregate {
             function: self.function.clone(),
+            key: PhantomData::<fn() -> K>,
             accumulators: ValueState::new(
                 StateId::new(Arc::clone(&uid), ACCUMULATORS),
                 context.state(),

@@ -1,7 +1,6 @@
 //! A keyed stream cut into windows.
 
 use std::fmt;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use millstream_checkpoint::StateId;
@@ -28,7 +27,7 @@ pub struct WindowedStream<S, K, F> {
 impl<S, K, F> WindowedStream<S, K, F>
 where
     S: Stream,
-    K: StateCodec + Hash + Eq + Send,
+    K: StateCodec + Send,
     F: FnMut(&S::Item) -> K + Clone + Send + 'static,
 {
     /// One result per key and window, when the watermark reaches the window's last millisecond. Elements that come later
@@ -56,7 +55,7 @@ pub struct WindowAggregateNode<S, K, F, A> {
 impl<S, K, F, A> Stream for WindowAggregateNode<S, K, F, A>
 where
     S: Stream,
-    K: StateCodec + Hash + Eq + Send,
+    K: StateCodec + Send,
     F: FnMut(&S::Item) -> K + Clone + Send + 'static,
     A: AggregateFunction<Input = S::Item>,
     A::Accumulator: StateCodec + Send,
@@ -75,6 +74,7 @@ where
             windows: OpenWindows::new(
                 StateId::new(Arc::clone(&uid), PANES),
                 context.state(),
+                context.key_groups(),
                 context.key_groups().range_of(context.worker()),
                 self.assigner,
                 context.first_checkpoint(),

@@ -13,6 +13,11 @@ use super::fault::{Step, crash_point};
 /// Bytes of changes that go into the store in one ingestion.
 const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Confirmed changes of this size are applied at once, to bound what is held in memory. Fewer wait for the next time that
+/// the store is persisted: of a key that changed in ten checkpoints one change is written, and until then a restart would
+/// read their delta files again in any case.
+const PENDING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Persisting the store and writing META cost an fsync each; between two of them only delta files pile up, which a restart
 /// reads again.
 const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
@@ -36,20 +41,23 @@ impl Maintenance {
                 while let Ok(meta) = incoming.try_recv() {
                     newest = meta;
                 }
-                while layered.apply_confirmed(APPLY_BYTES_MAX)?.is_some() {}
-                crash_point(Step::Applied);
-                waiting = Some(newest);
-                if persisted.elapsed() >= PERSIST_INTERVAL
-                    && let Some(meta) = waiting.take()
-                {
-                    persist(&directory, &layered, &meta)?;
+                let due = persisted.elapsed() >= PERSIST_INTERVAL;
+                if due || layered.pending_bytes().0 >= PENDING_BYTES_MAX {
+                    apply(&layered)?;
+                }
+                if due {
+                    persist(&directory, &layered, &newest)?;
                     persisted = Instant::now();
+                    waiting = None;
+                } else {
+                    waiting = Some(newest);
                 }
             }
-            match waiting {
-                Some(meta) => persist(&directory, &layered, &meta),
-                None => Ok(()),
+            if let Some(meta) = waiting {
+                apply(&layered)?;
+                persist(&directory, &layered, &meta)?;
             }
+            Ok(())
         });
         Self { confirmed, task }
     }
@@ -72,6 +80,13 @@ impl Maintenance {
             Err(JobError::Bug { what: format!("maintenance ended: {panic}") })
         })
     }
+}
+
+/// Everything confirmed goes into the store.
+fn apply(layered: &LayeredState) -> Result<(), JobError> {
+    while layered.apply_confirmed(APPLY_BYTES_MAX)?.is_some() {}
+    crash_point(Step::Applied);
+    Ok(())
 }
 
 /// The store first, then META, then the files that neither needs any more.

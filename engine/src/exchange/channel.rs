@@ -13,23 +13,33 @@ use crate::task::WorkerNotifier;
 /// elements need no capacity. They stay few: barriers come one at a time, watermarks without a batch between them are
 /// merged, statuses alternate.
 #[derive(Debug)]
-pub(crate) struct Channel<E> {
+pub(crate) struct Channel<B> {
     // Guards the queue between exactly two threads. A lock per batch, not per element; a lock-free ring would need unsafe.
-    queue: Mutex<VecDeque<StreamElement<E>>>,
+    queue: Mutex<Queue<B>>,
     bytes: AtomicUsize,
     bytes_max: usize,
     producer: WorkerNotifier,
     consumer: WorkerNotifier,
 }
 
-impl<E> Channel<E> {
+#[derive(Debug)]
+struct Queue<B> {
+    elements: VecDeque<StreamElement<B>>,
+    /// Emptied batches on their way back to the producer.
+    spare: Vec<B>,
+}
+
+/// Emptied batches that a channel keeps: about as many as one fetch of the upstream fills at once.
+const SPARE_MAX: usize = 16;
+
+impl<B> Channel<B> {
     pub(crate) fn new(
         bytes_max: usize,
         producer: WorkerNotifier,
         consumer: WorkerNotifier,
     ) -> Self {
         Self {
-            queue: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(Queue { elements: VecDeque::new(), spare: Vec::new() }),
             bytes: AtomicUsize::new(0),
             bytes_max,
             producer,
@@ -43,9 +53,9 @@ impl<E> Channel<E> {
     }
 
     /// Appends an element and wakes the consumer.
-    pub(crate) fn push(&self, element: StreamElement<E>) {
+    pub(crate) fn push(&self, element: StreamElement<B>) {
         let mut queue = self.lock();
-        match (&element, queue.back_mut()) {
+        match (&element, queue.elements.back_mut()) {
             (StreamElement::Watermark(new), Some(StreamElement::Watermark(last))) => {
                 *last = (*last).max(*new);
                 return;
@@ -55,7 +65,7 @@ impl<E> Channel<E> {
             }
             _ => {}
         }
-        queue.push_back(element);
+        queue.elements.push_back(element);
         drop(queue);
         self.consumer.notify();
     }
@@ -63,10 +73,10 @@ impl<E> Channel<E> {
     /// Takes the next element, if `admit` agrees with it.
     pub(crate) fn pop_if(
         &self,
-        admit: impl FnOnce(&StreamElement<E>) -> bool,
-    ) -> Option<StreamElement<E>> {
+        admit: impl FnOnce(&StreamElement<B>) -> bool,
+    ) -> Option<StreamElement<B>> {
         let mut queue = self.lock();
-        let element = queue.pop_front_if(|element| admit(element))?;
+        let element = queue.elements.pop_front_if(|element| admit(element))?;
         drop(queue);
         if let StreamElement::Batch { bytes, .. } = &element {
             let before = self.bytes.fetch_sub(*bytes, Ordering::AcqRel);
@@ -77,18 +87,31 @@ impl<E> Channel<E> {
         Some(element)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<StreamElement<E>>> {
+    /// An emptied batch to fill again, if one has come back.
+    pub(crate) fn take_spare(&self) -> Option<B> {
+        self.lock().spare.pop()
+    }
+
+    /// Sends an emptied batch back to the producer, which then need not allocate another.
+    pub(crate) fn give_back(&self, batch: B) {
+        let mut queue = self.lock();
+        if queue.spare.len() < SPARE_MAX {
+            queue.spare.push(batch);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<B>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All channels of one edge: `parallelism` × `parallelism`.
 #[derive(Debug)]
-pub(crate) struct ChannelMatrix<E> {
-    channels: Vec<Vec<Arc<Channel<E>>>>,
+pub(crate) struct ChannelMatrix<B> {
+    channels: Vec<Vec<Arc<Channel<B>>>>,
 }
 
-impl<E> ChannelMatrix<E> {
+impl<B> ChannelMatrix<B> {
     /// One channel of `bytes_max` bytes between any two of the workers behind `notifiers`.
     pub(crate) fn new(bytes_max: usize, notifiers: &[WorkerNotifier]) -> Self {
         let row = |producer: &WorkerNotifier| {
@@ -101,12 +124,12 @@ impl<E> ChannelMatrix<E> {
     }
 
     /// The channels that worker `source` writes, by target.
-    pub(crate) fn outputs_of(&self, source: usize) -> Vec<Arc<Channel<E>>> {
+    pub(crate) fn outputs_of(&self, source: usize) -> Vec<Arc<Channel<B>>> {
         self.channels.get(source).cloned().unwrap_or_default()
     }
 
     /// The channels that worker `target` reads, by source.
-    pub(crate) fn inputs_of(&self, target: usize) -> Vec<Arc<Channel<E>>> {
+    pub(crate) fn inputs_of(&self, target: usize) -> Vec<Arc<Channel<B>>> {
         self.channels.iter().filter_map(|row| row.get(target).cloned()).collect()
     }
 }

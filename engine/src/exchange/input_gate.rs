@@ -9,8 +9,8 @@ use crate::time::{ValveOutput, WatermarkValve};
 
 /// The input side of one edge at one worker.
 #[derive(Debug)]
-pub(crate) struct InputGate<E> {
-    channels: Vec<Arc<Channel<E>>>,
+pub(crate) struct InputGate<B> {
+    channels: Vec<Arc<Channel<B>>>,
     aligner: BarrierAligner,
     valve: WatermarkValve,
     ended: Vec<bool>,
@@ -19,9 +19,9 @@ pub(crate) struct InputGate<E> {
 
 /// What one element of an input means for the operators behind the gate.
 #[derive(Debug)]
-pub(crate) enum GateEvent<E> {
-    /// Elements to process.
-    Batch(Vec<E>),
+pub(crate) enum GateEvent<B> {
+    /// Elements to process. Emptied, the batch goes back to its input; see [`InputGate::give_back`].
+    Batch { input: usize, batch: B },
     /// Event time moved or the merged stream changed its status.
     Time(ValveOutput),
     /// All inputs have delivered the barrier.
@@ -32,8 +32,8 @@ pub(crate) enum GateEvent<E> {
     Absorbed,
 }
 
-impl<E> InputGate<E> {
-    pub(crate) fn new(channels: Vec<Arc<Channel<E>>>) -> Self {
+impl<B> InputGate<B> {
+    pub(crate) fn new(channels: Vec<Arc<Channel<B>>>) -> Self {
         let inputs = channels.len();
         Self {
             channels,
@@ -46,7 +46,7 @@ impl<E> InputGate<E> {
 
     /// Takes one element from the inputs in turn. Batches, watermarks and ends are taken only with `capacity`; barriers
     /// at the head of an input always are, since they produce nothing.
-    pub(crate) fn poll(&mut self, capacity: bool) -> Result<Option<GateEvent<E>>, Bug> {
+    pub(crate) fn poll(&mut self, capacity: bool) -> Result<Option<GateEvent<B>>, Bug> {
         let inputs = self.channels.len();
         for step in 0..inputs {
             let input = (self.next + step) % inputs;
@@ -54,7 +54,7 @@ impl<E> InputGate<E> {
                 continue;
             }
             let Some(channel) = self.channels.get(input) else { continue };
-            let admit = |element: &StreamElement<E>| {
+            let admit = |element: &StreamElement<B>| {
                 capacity || matches!(element, StreamElement::CheckpointBarrier(_))
             };
             if let Some(element) = channel.pop_if(admit) {
@@ -65,9 +65,16 @@ impl<E> InputGate<E> {
         Ok(None)
     }
 
-    fn on_element(&mut self, input: usize, element: StreamElement<E>) -> Result<GateEvent<E>, Bug> {
+    /// Returns an emptied batch to the input that it came from.
+    pub(crate) fn give_back(&self, input: usize, batch: B) {
+        if let Some(channel) = self.channels.get(input) {
+            channel.give_back(batch);
+        }
+    }
+
+    fn on_element(&mut self, input: usize, element: StreamElement<B>) -> Result<GateEvent<B>, Bug> {
         Ok(match element {
-            StreamElement::Batch { elements, .. } => GateEvent::Batch(elements),
+            StreamElement::Batch { batch, .. } => GateEvent::Batch { input, batch },
             StreamElement::Watermark(watermark) => {
                 GateEvent::Time(self.valve.on_watermark(input, watermark))
             }

@@ -1,8 +1,9 @@
 //! The output side of a keyed edge: hash the key, find the worker that owns its key group, batch per worker.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Channel, CheckpointBarrier, KeyedElement, StreamElement};
+use super::{Channel, CheckpointBarrier, KeyedBatch, StreamElement};
 use crate::error::OperatorError;
 use crate::operator::{Collector, Output};
 use crate::state::{KeyGroups, StateCodec};
@@ -13,27 +14,29 @@ use crate::time::{WATERMARK_MAX, WatermarkStatus};
 pub(crate) struct KeyPartitioner<K, T, F> {
     key_selector: F,
     key_groups: KeyGroups,
-    targets: Vec<Target<K, T>>,
+    targets: Vec<Target<T>>,
     encoded_key: Vec<u8>,
+    key: PhantomData<fn() -> K>,
 }
 
-struct Target<K, T> {
-    channel: Arc<Channel<KeyedElement<K, T>>>,
-    buffer: Vec<KeyedElement<K, T>>,
+struct Target<T> {
+    channel: Arc<Channel<KeyedBatch<T>>>,
+    batch: KeyedBatch<T>,
 }
 
 impl<K, T, F> KeyPartitioner<K, T, F> {
     pub(crate) fn new(
         key_selector: F,
         key_groups: KeyGroups,
-        channels: Vec<Arc<Channel<KeyedElement<K, T>>>>,
+        channels: Vec<Arc<Channel<KeyedBatch<T>>>>,
     ) -> Self {
-        let target = |channel| Target { channel, buffer: Vec::new() };
+        let target = |channel| Target { channel, batch: KeyedBatch::default() };
         Self {
             key_selector,
             key_groups,
             targets: channels.into_iter().map(target).collect(),
             encoded_key: Vec::new(),
+            key: PhantomData,
         }
     }
 
@@ -43,7 +46,7 @@ impl<K, T, F> KeyPartitioner<K, T, F> {
         }
     }
 
-    fn broadcast(&mut self, element: impl Fn() -> StreamElement<KeyedElement<K, T>>) {
+    fn broadcast(&mut self, element: impl Fn() -> StreamElement<KeyedBatch<T>>) {
         for target in &mut self.targets {
             // What was collected before the control element must arrive before it.
             target.flush();
@@ -52,42 +55,34 @@ impl<K, T, F> KeyPartitioner<K, T, F> {
     }
 }
 
-impl<K, T> Target<K, T> {
+impl<T> Target<T> {
     fn flush(&mut self) {
-        if self.buffer.is_empty() {
+        if self.batch.is_empty() {
             return;
         }
-        let bytes = self.buffer.len() * estimated_bytes::<K, T>();
-        let elements = std::mem::take(&mut self.buffer);
-        self.channel.push(StreamElement::Batch { elements, bytes });
+        let bytes = self.batch.estimated_bytes();
+        let mut spare = self.channel.take_spare().unwrap_or_default();
+        spare.clear();
+        let batch = std::mem::replace(&mut self.batch, spare);
+        self.channel.push(StreamElement::Batch { batch, bytes });
     }
 }
 
-/// Inline size of an element and a guess for what its key and value own on the heap. The bound of a channel is about
-/// latency and memory of the order of magnitude; measuring every element would cost more than moving it.
-const fn estimated_bytes<K, T>() -> usize {
-    size_of::<KeyedElement<K, T>>() + HEAP_BYTES_GUESS
-}
-const HEAP_BYTES_GUESS: usize = 32;
-
-/// Largest number of elements in one exchanged batch.
-const BATCH_ELEMENTS_MAX: usize = 1024;
-
 impl<K, T, F> Collector<T> for KeyPartitioner<K, T, F>
 where
-    K: StateCodec + Send,
+    K: StateCodec,
     T: Send,
     F: FnMut(&T) -> K + Send,
 {
     fn collect(&mut self, element: T, timestamp: i64) -> Result<(), OperatorError> {
-        let key = (self.key_selector)(&element);
         self.encoded_key.clear();
+        let key = (self.key_selector)(&element);
         key.encode(&mut self.encoded_key).map_err(OperatorError::new)?;
-        let key_group = self.key_groups.of_key(&self.encoded_key);
-        let worker = self.key_groups.worker_of(key_group);
+        let key = self.key_groups.of_key(&self.encoded_key);
+        let worker = self.key_groups.worker_of(key.key_group);
         if let Some(target) = self.targets.get_mut(worker) {
-            target.buffer.push(KeyedElement { key, key_group, element, timestamp });
-            if target.buffer.len() >= BATCH_ELEMENTS_MAX {
+            target.batch.push(key, element, timestamp);
+            if target.batch.is_full() {
                 target.flush();
             }
         }
@@ -97,7 +92,6 @@ where
 
 impl<K, T, F> Output for KeyPartitioner<K, T, F>
 where
-    K: Send,
     T: Send,
     F: Send,
 {

@@ -21,11 +21,11 @@ pub struct CheckpointBarrier {
     pub kind: CheckpointKind,
 }
 
-/// One element of an edge.
+/// One element of an edge with batches of type `B`.
 #[derive(Debug)]
-pub(crate) enum StreamElement<E> {
+pub(crate) enum StreamElement<B> {
     /// Elements with their estimated size in bytes.
-    Batch { elements: Vec<E>, bytes: usize },
+    Batch { batch: B, bytes: usize },
     /// Event time has come this far (milliseconds).
     Watermark(i64),
     /// The input turned idle or active.
@@ -34,13 +34,4 @@ pub(crate) enum StreamElement<E> {
     CheckpointBarrier(CheckpointBarrier),
     /// No batch follows. Barriers still may, so that a finished job can take its last checkpoint.
     EndOfInput,
-}
-
-/// An element on its way to the worker that owns its key.
-#[derive(Debug)]
-pub(crate) struct KeyedElement<K, T> {
-    pub(crate) key: K,
-    pub(crate) key_group: u16,
-    pub(crate) element: T,
-    pub(crate) timestamp: i64,
 }

@@ -1,15 +1,15 @@
 //! The running aggregate: a changelog with one output per input, the key's result so far.
 
-use std::hash::Hash;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{Collector, Output};
 use crate::api::{AggregateFunction, Keyed};
 use crate::error::OperatorError;
-use crate::exchange::{CheckpointBarrier, KeyedElement};
+use crate::exchange::{CheckpointBarrier, KeyedBatch, KeyedElement};
 use crate::metrics::Counters;
 use crate::state::{StateCodec, ValueState};
-use crate::task::{ProcessElement, SnapshotContext};
+use crate::task::{ProcessBatch, SnapshotContext};
 use crate::time::WatermarkStatus;
 
 /// See [`KeyedStream::aggregate`](crate::api::KeyedStream::aggregate).
@@ -19,42 +19,43 @@ where
 {
     pub(crate) uid: Arc<str>,
     pub(crate) function: A,
-    pub(crate) accumulators: ValueState<K, A::Accumulator>,
+    pub(crate) key: PhantomData<fn() -> K>,
+    pub(crate) accumulators: ValueState<A::Accumulator>,
     pub(crate) counters: Counters,
     pub(crate) downstream: D,
 }
 
-impl<K, A, D> ProcessElement<KeyedElement<K, A::Input>> for RunningAggregate<K, A, D>
+impl<K, A, D> ProcessBatch<KeyedBatch<A::Input>> for RunningAggregate<K, A, D>
 where
-    K: StateCodec + Hash + Eq + Clone + Send,
+    K: StateCodec,
     A: AggregateFunction,
     A::Accumulator: StateCodec + Send,
     D: Collector<Keyed<K, A::Output>>,
 {
-    fn process(&mut self, element: KeyedElement<K, A::Input>) -> Result<(), OperatorError> {
-        let KeyedElement { key, key_group, element, timestamp } = element;
-        let Self { uid, function, accumulators, counters, downstream } = self;
-        counters.records_in += 1;
+    fn process_batch(&mut self, batch: &mut KeyedBatch<A::Input>) -> Result<(), OperatorError> {
+        let Self { uid, function, accumulators, counters, downstream, .. } = self;
         let function = &*function;
-        let value = accumulators
-            .update(
-                &key,
-                key_group,
-                || function.create_accumulator(),
-                |accumulator| {
-                    function.add(element, accumulator);
-                    function.result(accumulator)
-                },
-            )
-            .map_err(|error| error.in_operator(uid))?;
-        counters.records_out += 1;
-        downstream.collect(Keyed { key, value }, timestamp)
+        for KeyedElement { key, element, timestamp } in batch.drain() {
+            counters.records_in += 1;
+            let change = |accumulator: &mut A::Accumulator| {
+                function.add(element, accumulator);
+                function.result(accumulator)
+            };
+            let value = accumulators
+                .update(key, || function.create_accumulator(), change)
+                .map_err(|error| error.in_operator(uid))?;
+            let key =
+                K::decode(key.bytes).map_err(|error| OperatorError::new(error).in_operator(uid))?;
+            counters.records_out += 1;
+            downstream.collect(Keyed { key, value }, timestamp)?;
+        }
+        Ok(())
     }
 }
 
 impl<K, A, D> Output for RunningAggregate<K, A, D>
 where
-    K: StateCodec + Hash + Eq + Send,
+    K: StateCodec,
     A: AggregateFunction,
     A::Accumulator: StateCodec + Send,
     D: Output,

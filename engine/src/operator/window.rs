@@ -1,15 +1,14 @@
 //! Tumbling windows in event time: one accumulator per key and open window, one result when the watermark passes its end.
 
-use std::hash::Hash;
 use std::sync::Arc;
 
 use super::{Collector, Output};
 use crate::api::AggregateFunction;
 use crate::error::OperatorError;
-use crate::exchange::{CheckpointBarrier, KeyedElement};
+use crate::exchange::{CheckpointBarrier, KeyedBatch, KeyedElement};
 use crate::metrics::Counters;
 use crate::state::StateCodec;
-use crate::task::{ProcessElement, SnapshotContext};
+use crate::task::{ProcessBatch, SnapshotContext};
 use crate::time::{WATERMARK_MIN, WatermarkStatus};
 use crate::window::{OpenWindows, TumblingEventTimeWindows, WindowResult};
 
@@ -31,34 +30,31 @@ where
     pub(crate) downstream: D,
 }
 
-impl<K, A, D> ProcessElement<KeyedElement<K, A::Input>> for WindowAggregate<K, A, D>
+impl<K, A, D> ProcessBatch<KeyedBatch<A::Input>> for WindowAggregate<K, A, D>
 where
-    K: StateCodec + Hash + Eq + Send,
+    K: StateCodec,
     A: AggregateFunction,
     A::Accumulator: StateCodec + Send,
     D: Collector<WindowResult<K, A::Output>>,
 {
-    fn process(&mut self, element: KeyedElement<K, A::Input>) -> Result<(), OperatorError> {
-        let KeyedElement { key, key_group, element, timestamp } = element;
-        let Self { uid, assigner, function, windows, counters, .. } = self;
-        counters.records_in += 1;
-        let window = assigner
-            .assign(timestamp)
-            .map_err(|error| OperatorError::new(error).in_operator(uid))?;
-        if window.max_timestamp() <= self.watermark {
-            counters.late_records_dropped += 1;
-            return Ok(());
-        }
+    fn process_batch(&mut self, batch: &mut KeyedBatch<A::Input>) -> Result<(), OperatorError> {
+        let Self { uid, assigner, function, windows, counters, watermark, .. } = self;
         let function = &*function;
-        windows
-            .update(
-                window,
-                key,
-                key_group,
-                || function.create_accumulator(),
-                |accumulator| function.add(element, accumulator),
-            )
-            .map_err(|error| error.in_operator(uid))
+        for KeyedElement { key, element, timestamp } in batch.drain() {
+            counters.records_in += 1;
+            let window = assigner
+                .assign(timestamp)
+                .map_err(|error| OperatorError::new(error).in_operator(uid))?;
+            if window.max_timestamp() <= *watermark {
+                counters.late_records_dropped += 1;
+                continue;
+            }
+            let create = || function.create_accumulator();
+            windows
+                .update(window, key, create, |accumulator| function.add(element, accumulator))
+                .map_err(|error| error.in_operator(uid))?;
+        }
+        Ok(())
     }
 
     fn has_backlog(&self) -> bool {
@@ -75,7 +71,8 @@ where
                 return self.downstream.on_watermark(self.watermark);
             };
             let window = pane.window();
-            for (key, accumulator) in pane.into_entries() {
+            for entry in pane.into_entries() {
+                let (key, accumulator) = entry.map_err(|error| error.in_operator(&self.uid))?;
                 let value = self.function.result(&accumulator);
                 results += 1;
                 self.counters.records_out += 1;
@@ -92,7 +89,7 @@ const UNIT_RESULTS: u64 = 1024;
 
 impl<K, A, D> Output for WindowAggregate<K, A, D>
 where
-    K: StateCodec + Hash + Eq + Send,
+    K: StateCodec,
     A: AggregateFunction,
     A::Accumulator: StateCodec + Send,
     D: Collector<WindowResult<K, A::Output>>,

@@ -19,11 +19,11 @@ impl KeyGroups {
         Self { max_parallelism: max_parallelism.max(1), parallelism: parallelism.max(1) }
     }
 
-    /// The key group of an encoded key.
-    #[must_use]
-    pub fn of_key(self, encoded_key: &[u8]) -> u16 {
-        let group = xxh3_64(encoded_key) % u64::from(self.max_parallelism);
-        u16::try_from(group).unwrap_or(0)
+    /// An encoded key with its key group, hashed once for all that follows.
+    pub(crate) fn of_key(self, encoded_key: &[u8]) -> EncodedKey<'_> {
+        let hash = xxh3_64(encoded_key);
+        let key_group = u16::try_from(hash % u64::from(self.max_parallelism)).unwrap_or(0);
+        EncodedKey { bytes: encoded_key, hash, key_group }
     }
 
     /// The worker that owns `key_group`.
@@ -40,6 +40,24 @@ impl KeyGroups {
             u16::try_from(groups).unwrap_or(self.max_parallelism).min(self.max_parallelism)
         };
         first(worker)..first(worker + 1)
+    }
+}
+
+/// A key as state is addressed: its encoded bytes. Two keys are the same if these are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EncodedKey<'k> {
+    pub(crate) bytes: &'k [u8],
+    /// xxh3 of `bytes`.
+    pub(crate) hash: u64,
+    /// The key group, which is taken from the low bits of `hash`.
+    pub(crate) key_group: u16,
+}
+
+impl EncodedKey<'_> {
+    /// The hash for tables within one worker. The bits that chose the worker are alike for all keys there and must not
+    /// choose the bucket as well.
+    pub(crate) fn table_hash(&self) -> u64 {
+        self.hash.rotate_right(16)
     }
 }
 

@@ -1,23 +1,23 @@
 //! One value per key: decoded values in memory, read from the store on first use, encoded once per checkpoint.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashTable;
 use millstream_checkpoint::{LayeredState, StateDelta, StateId};
 
-use super::StateCodec;
+use super::{EncodedKey, StateCodec};
 use crate::error::OperatorError;
 
 /// The value state of one operator at one worker.
 ///
 /// A value written in checkpoint n stays in memory until n is confirmed, because the store does not show it before. Clean
 /// values are dropped when there are more than `entries_max`, those that were not used lately first.
-pub(crate) struct ValueState<K, V> {
+pub(crate) struct ValueState<V> {
     id: StateId,
     backend: Arc<LayeredState>,
-    slots_by_key: HashMap<K, usize>,
+    /// Indices of `slots` by the hash of the key.
+    table: HashTable<usize>,
     slots: Vec<Option<Slot<V>>>,
     free: Vec<usize>,
     dirty: Vec<usize>,
@@ -30,15 +30,15 @@ pub(crate) struct ValueState<K, V> {
 struct Slot<V> {
     /// Key group and encoded key.
     store_key: Bytes,
+    table_hash: u64,
     value: V,
     /// The last checkpoint with a change of this value; 0 if there is none since it was loaded.
     written_in: u64,
     used: bool,
 }
 
-impl<K, V> ValueState<K, V>
+impl<V> ValueState<V>
 where
-    K: StateCodec + Hash + Eq,
     V: StateCodec,
 {
     /// Reads from `backend`; the first change belongs to checkpoint `current`.
@@ -51,7 +51,7 @@ where
         Self {
             id,
             backend,
-            slots_by_key: HashMap::new(),
+            table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
@@ -61,21 +61,16 @@ where
         }
     }
 
-    /// Changes the value of `key`; a key without one starts from `create`. `K` is cloned only for a key that is not in
-    /// memory.
+    /// Changes the value of `key`; a key without one starts from `create`.
     pub(crate) fn update<R>(
         &mut self,
-        key: &K,
-        key_group: u16,
+        key: EncodedKey<'_>,
         create: impl FnOnce() -> V,
         change: impl FnOnce(&mut V) -> R,
-    ) -> Result<R, OperatorError>
-    where
-        K: Clone,
-    {
-        let index = match self.slots_by_key.get(key) {
-            Some(index) => *index,
-            None => self.load(key, key_group, create)?,
+    ) -> Result<R, OperatorError> {
+        let index = match self.find(key) {
+            Some(index) => index,
+            None => self.load(key, create)?,
         };
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return Err(OperatorError::new(crate::error::Bug(format!(
@@ -90,25 +85,32 @@ where
         Ok(change(&mut slot.value))
     }
 
+    fn find(&self, key: EncodedKey<'_>) -> Option<usize> {
+        let is_of_key = |index: &usize| match self.slots.get(*index) {
+            Some(Some(slot)) => slot.store_key.get(KEY_AT..) == Some(key.bytes),
+            _ => false,
+        };
+        self.table.find(key.table_hash(), is_of_key).copied()
+    }
+
     fn load(
         &mut self,
-        key: &K,
-        key_group: u16,
+        key: EncodedKey<'_>,
         create: impl FnOnce() -> V,
-    ) -> Result<usize, OperatorError>
-    where
-        K: Clone,
-    {
-        if self.slots_by_key.len() >= self.entries_max {
+    ) -> Result<usize, OperatorError> {
+        if self.table.len() >= self.entries_max {
             self.evict();
         }
-        let mut store_key = key_group.to_be_bytes().to_vec();
-        key.encode(&mut store_key).map_err(OperatorError::new)?;
+        let mut store_key = Vec::with_capacity(KEY_AT + key.bytes.len());
+        store_key.extend_from_slice(&key.key_group.to_be_bytes());
+        store_key.extend_from_slice(key.bytes);
         let value = match self.backend.get(&self.id, &store_key).map_err(OperatorError::new)? {
             Some(bytes) => V::decode(&bytes).map_err(OperatorError::new)?,
             None => create(),
         };
-        let slot = Slot { store_key: store_key.into(), value, written_in: 0, used: true };
+        let table_hash = key.table_hash();
+        let slot =
+            Slot { store_key: store_key.into(), table_hash, value, written_in: 0, used: true };
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -116,15 +118,19 @@ where
         if let Some(place) = self.slots.get_mut(index) {
             *place = Some(slot);
         }
-        self.slots_by_key.insert(key.clone(), index);
+        let Self { table, slots, .. } = self;
+        table.insert_unique(table_hash, index, |index| match slots.get(*index) {
+            Some(Some(slot)) => slot.table_hash,
+            _ => 0,
+        });
         Ok(index)
     }
 
     /// Drops clean values that were not used since the last call. If every value is in use or awaits confirmation the
     /// bound gives way: forgetting a change is not an option.
     fn evict(&mut self) {
-        let Self { slots_by_key, slots, free, confirmed, .. } = self;
-        slots_by_key.retain(|_, index| {
+        let Self { table, slots, free, confirmed, .. } = self;
+        table.retain(|index| {
             let Some(place) = slots.get_mut(*index) else { return false };
             let Some(slot) = place else { return false };
             let keep = slot.used || slot.written_in > *confirmed;
@@ -157,6 +163,9 @@ where
         self.confirmed = self.confirmed.max(checkpoint);
     }
 }
+
+/// Where the key begins in a store key: behind the key group.
+const KEY_AT: usize = 2;
 
 #[cfg(test)]
 mod tests;

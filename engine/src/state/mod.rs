@@ -6,5 +6,6 @@ mod keyed_state;
 mod schema;
 
 pub use codec::{CodecError, StateCodec};
+pub(crate) use key_groups::EncodedKey;
 pub use key_groups::KeyGroups;
 pub(crate) use keyed_state::ValueState;

@@ -6,9 +6,10 @@ use crate::exchange::{CheckpointBarrier, GateEvent, InputGate};
 use crate::operator::Output;
 use crate::time::{ValveOutput, WATERMARK_MAX, WatermarkStatus};
 
-/// The first operator behind an exchange: takes exchanged elements.
-pub(crate) trait ProcessElement<E>: Output {
-    fn process(&mut self, element: E) -> Result<(), OperatorError>;
+/// The first operator behind an exchange: takes exchanged batches.
+pub(crate) trait ProcessBatch<B>: Output {
+    /// Processes the elements of `batch` in their order and leaves it empty, for its sender to fill again.
+    fn process_batch(&mut self, batch: &mut B) -> Result<(), OperatorError>;
 
     /// Whether a watermark has set off more output than one unit may have. While it has, nothing but barriers is taken.
     fn has_backlog(&self) -> bool {
@@ -22,8 +23,8 @@ pub(crate) trait ProcessElement<E>: Output {
 }
 
 /// An input gate and the chain behind it.
-pub(crate) struct GateTask<E, C> {
-    gate: InputGate<E>,
+pub(crate) struct GateTask<B, C> {
+    gate: InputGate<B>,
     chain: C,
     state: GateState,
 }
@@ -36,15 +37,15 @@ enum GateState {
     Ended,
 }
 
-impl<E, C> GateTask<E, C> {
-    pub(crate) fn new(gate: InputGate<E>, chain: C) -> Self {
+impl<B, C> GateTask<B, C> {
+    pub(crate) fn new(gate: InputGate<B>, chain: C) -> Self {
         Self { gate, chain, state: GateState::Running }
     }
 }
 
-impl<E, C> GateTask<E, C>
+impl<B, C> GateTask<B, C>
 where
-    C: ProcessElement<E>,
+    C: ProcessBatch<B>,
 {
     fn on_time(&mut self, output: ValveOutput) -> Result<(), OperatorError> {
         if output.status == Some(WatermarkStatus::Active) {
@@ -60,10 +61,10 @@ where
     }
 }
 
-impl<E, C> Task for GateTask<E, C>
+impl<B, C> Task for GateTask<B, C>
 where
-    E: Send,
-    C: ProcessElement<E>,
+    B: Send,
+    C: ProcessBatch<B>,
 {
     fn is_source(&self) -> bool {
         false
@@ -88,10 +89,9 @@ where
         }
         match self.gate.poll(capacity && !backlog).map_err(OperatorError::new)? {
             None => return Ok(TaskStatus::Idle),
-            Some(GateEvent::Batch(elements)) => {
-                for element in elements {
-                    self.chain.process(element)?;
-                }
+            Some(GateEvent::Batch { input, mut batch }) => {
+                self.chain.process_batch(&mut batch)?;
+                self.gate.give_back(input, batch);
                 self.chain.on_batch_end()?;
             }
             Some(GateEvent::Time(output)) => self.on_time(output)?,

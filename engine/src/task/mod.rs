@@ -10,7 +10,7 @@ mod worker_set;
 
 pub(crate) use control::{ControlMessage, Mailbox, ReportSender};
 pub use control::{SealedSnapshot, WorkerReport};
-pub(crate) use gate_task::{GateTask, ProcessElement};
+pub(crate) use gate_task::{GateTask, ProcessBatch};
 pub use notifier::WorkerNotifier;
 pub use snapshot::SnapshotContext;
 pub(crate) use source_task::{Raw, SourceTask, Typed};

@@ -1,23 +1,25 @@
 //! The open windows of one worker: accumulators by window end and key, mirrored into keyed state.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashTable;
 use millstream_checkpoint::{KeyRange, LayeredState, StateDelta, StateId};
 
 use super::{TimeWindow, TumblingEventTimeWindows};
 use crate::error::{Bug, OperatorError};
-use crate::state::StateCodec;
+use crate::state::{EncodedKey, KeyGroups, StateCodec};
 
 /// All windows that have not closed yet. They are held in memory whole; the state in the store is
 /// `key group (u16) | window end (i64, order preserving) | key` → accumulator, and is deleted when the window closes.
 pub(crate) struct OpenWindows<K, A> {
     id: StateId,
     backend: Arc<LayeredState>,
-    key_groups: Range<u16>,
+    key_groups: KeyGroups,
+    owned: Range<u16>,
     assigner: TumblingEventTimeWindows,
     panes: BTreeMap<i64, Pane<K, A>>,
     /// Window end and slot of every accumulator changed since the last seal.
@@ -31,12 +33,15 @@ pub(crate) struct OpenWindows<K, A> {
 /// One window: its keys and their accumulators.
 pub(crate) struct Pane<K, A> {
     window: TimeWindow,
-    slots_by_key: HashMap<K, usize>,
+    /// Indices of `slots` by the hash of the key.
+    table: HashTable<u32>,
     slots: Vec<Slot<A>>,
+    key: PhantomData<fn() -> K>,
 }
 
 struct Slot<A> {
     store_key: Bytes,
+    table_hash: u64,
     accumulator: A,
     written_in: u64,
     /// An earlier checkpoint has stored it.
@@ -45,14 +50,15 @@ struct Slot<A> {
 
 impl<K, A> OpenWindows<K, A>
 where
-    K: StateCodec + Hash + Eq,
+    K: StateCodec,
     A: StateCodec,
 {
-    /// The windows of the keys in `key_groups`; the first change belongs to checkpoint `current`.
+    /// The windows of the keys in the `owned` key groups; the first change belongs to checkpoint `current`.
     pub(crate) fn new(
         id: StateId,
         backend: Arc<LayeredState>,
-        key_groups: Range<u16>,
+        key_groups: KeyGroups,
+        owned: Range<u16>,
         assigner: TumblingEventTimeWindows,
         current: u64,
     ) -> Self {
@@ -60,6 +66,7 @@ where
             id,
             backend,
             key_groups,
+            owned,
             assigner,
             panes: BTreeMap::new(),
             dirty: Vec::new(),
@@ -70,11 +77,27 @@ where
 
     /// Reads the windows that were open at the checkpoint which the job starts from.
     pub(crate) fn load(&mut self) -> Result<(), OperatorError> {
-        let range = KeyRange::key_groups(self.key_groups.start, self.key_groups.end);
+        let range = KeyRange::key_groups(self.owned.start, self.owned.end);
         for entry in self.backend.scan(&self.id, &range).map_err(OperatorError::new)? {
             let (store_key, value) = entry.map_err(OperatorError::new)?;
-            load_entry(&mut self.panes, self.assigner, store_key, &value)?;
+            self.load_entry(store_key, &value)?;
         }
+        Ok(())
+    }
+
+    fn load_entry(&mut self, store_key: Bytes, value: &[u8]) -> Result<(), OperatorError> {
+        let end = store_key.get(2..KEY_AT).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+        let (Some(end), Some(key)) = (end, store_key.get(KEY_AT..)) else {
+            return Err(OperatorError::new(Bug(format!(
+                "window state has a key of {} bytes",
+                store_key.len()
+            ))));
+        };
+        let end = i64::from_be_bytes(end) ^ i64::MIN;
+        let table_hash = self.key_groups.of_key(key).table_hash();
+        let accumulator = A::decode(value).map_err(OperatorError::new)?;
+        let pane = self.panes.entry(end).or_insert_with(|| Pane::new(self.assigner.ending_at(end)));
+        pane.insert(Slot { store_key, table_hash, accumulator, written_in: 0, stored: true });
         Ok(())
     }
 
@@ -82,22 +105,17 @@ where
     pub(crate) fn update(
         &mut self,
         window: TimeWindow,
-        key: K,
-        key_group: u16,
+        key: EncodedKey<'_>,
         create: impl FnOnce() -> A,
         change: impl FnOnce(&mut A),
     ) -> Result<(), OperatorError> {
         let pane = self.panes.entry(window.end).or_insert_with(|| Pane::new(window));
-        let index = match pane.slots_by_key.get(&key) {
-            Some(index) => *index,
-            None => {
-                let store_key = store_key(key_group, window.end, &key)?;
-                pane.insert(
-                    key,
-                    Slot { store_key, accumulator: create(), written_in: 0, stored: false },
-                )
-            }
-        };
+        let index = pane.find(key).unwrap_or_else(|| {
+            let store_key = store_key(window.end, key);
+            let table_hash = key.table_hash();
+            let accumulator = create();
+            pane.insert(Slot { store_key, table_hash, accumulator, written_in: 0, stored: false })
+        });
         let Some(slot) = pane.slots.get_mut(index) else {
             return Err(OperatorError::new(Bug(format!("window slot {index} does not exist"))));
         };
@@ -143,16 +161,29 @@ where
 
 impl<K, A> Pane<K, A>
 where
-    K: Hash + Eq,
+    K: StateCodec,
 {
     fn new(window: TimeWindow) -> Self {
-        Self { window, slots_by_key: HashMap::new(), slots: Vec::new() }
+        Self { window, table: HashTable::new(), slots: Vec::new(), key: PhantomData }
     }
 
-    fn insert(&mut self, key: K, slot: Slot<A>) -> usize {
-        let index = self.slots.len();
-        self.slots.push(slot);
-        self.slots_by_key.insert(key, index);
+    fn find(&self, key: EncodedKey<'_>) -> Option<usize> {
+        let is_of_key = |index: &u32| {
+            let slot = self.slots.get(*index as usize);
+            slot.is_some_and(|slot| slot.store_key.get(KEY_AT..) == Some(key.bytes))
+        };
+        self.table.find(key.table_hash(), is_of_key).map(|index| *index as usize)
+    }
+
+    fn insert(&mut self, slot: Slot<A>) -> usize {
+        let Self { table, slots, .. } = self;
+        let index = slots.len();
+        // Four thousand million keys of one window do not fit into memory.
+        let entry = u32::try_from(index).unwrap_or(u32::MAX);
+        let table_hash = slot.table_hash;
+        slots.push(slot);
+        let hash_of = |index: &u32| slots.get(*index as usize).map_or(0, |slot| slot.table_hash);
+        table.insert_unique(table_hash, entry, hash_of);
         index
     }
 
@@ -161,51 +192,25 @@ where
         self.window
     }
 
-    /// Keys and accumulators in the order of key group and encoded key, which does not depend on a hash map's seed.
-    pub(crate) fn into_entries(self) -> impl Iterator<Item = (K, A)> {
-        let mut keys: Vec<Option<K>> = self.slots.iter().map(|_| None).collect();
-        for (key, index) in self.slots_by_key {
-            if let Some(place) = keys.get_mut(index) {
-                *place = Some(key);
-            }
-        }
-        let mut entries: Vec<_> = keys.into_iter().zip(self.slots).collect();
-        entries.sort_unstable_by(|a, b| a.1.store_key.cmp(&b.1.store_key));
-        entries.into_iter().filter_map(|(key, slot)| Some((key?, slot.accumulator)))
+    /// Keys and accumulators in the order of key group and encoded key.
+    pub(crate) fn into_entries(mut self) -> impl Iterator<Item = Result<(K, A), OperatorError>> {
+        self.slots.sort_unstable_by(|a, b| a.store_key.cmp(&b.store_key));
+        self.slots.into_iter().map(|slot| {
+            let key = slot.store_key.get(KEY_AT..).unwrap_or_default();
+            Ok((K::decode(key).map_err(OperatorError::new)?, slot.accumulator))
+        })
     }
 }
 
-fn store_key<K: StateCodec>(key_group: u16, end: i64, key: &K) -> Result<Bytes, OperatorError> {
-    let mut bytes = Vec::with_capacity(32);
-    bytes.extend_from_slice(&key_group.to_be_bytes());
-    bytes.extend_from_slice(&(end ^ i64::MIN).to_be_bytes());
-    key.encode(&mut bytes).map_err(OperatorError::new)?;
-    Ok(bytes.into())
-}
+/// Where the key begins in a store key: behind key group and window end.
+const KEY_AT: usize = 10;
 
-fn load_entry<K, A>(
-    panes: &mut BTreeMap<i64, Pane<K, A>>,
-    assigner: TumblingEventTimeWindows,
-    store_key: Bytes,
-    value: &[u8],
-) -> Result<(), OperatorError>
-where
-    K: StateCodec + Hash + Eq,
-    A: StateCodec,
-{
-    let end = store_key.get(2..10).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
-    let (Some(end), Some(key)) = (end, store_key.get(10..)) else {
-        return Err(OperatorError::new(Bug(format!(
-            "window state has a key of {} bytes",
-            store_key.len()
-        ))));
-    };
-    let end = i64::from_be_bytes(end) ^ i64::MIN;
-    let key = K::decode(key).map_err(OperatorError::new)?;
-    let accumulator = A::decode(value).map_err(OperatorError::new)?;
-    let pane = panes.entry(end).or_insert_with(|| Pane::new(assigner.ending_at(end)));
-    pane.insert(key, Slot { store_key, accumulator, written_in: 0, stored: true });
-    Ok(())
+fn store_key(end: i64, key: EncodedKey<'_>) -> Bytes {
+    let mut bytes = Vec::with_capacity(KEY_AT + key.bytes.len());
+    bytes.extend_from_slice(&key.key_group.to_be_bytes());
+    bytes.extend_from_slice(&(end ^ i64::MIN).to_be_bytes());
+    bytes.extend_from_slice(key.bytes);
+    bytes.into()
 }
 
 #[cfg(test)]

@@ -67,7 +67,12 @@ impl<T: DeserializeOwned + Send + 'static> RecordDeserializer for JsonDeserializ
 
     fn deserialize(&mut self, record: &RecordView<'_>) -> Result<T, Cause> {
         let value = record.value.ok_or(JsonError::NoValue)?;
-        serde_json::from_slice(value).map_err(|error| {
+        // Checked as a whole: serde_json would check every string and every name of a field by itself.
+        let text = str::from_utf8(value).map_err(|error| JsonError::Malformed {
+            column: error.valid_up_to() + 1,
+            reason: error.to_string(),
+        })?;
+        serde_json::from_str(text).map_err(|error| {
             // A record is one line as a rule; in a value of several lines the column counts from its own line, so the
             // place in the text is named by serde_json as well.
             let column = error.column();

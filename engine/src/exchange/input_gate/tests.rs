@@ -7,18 +7,19 @@ use crate::time::WatermarkStatus;
 
 /// Elements say which checkpoint they belong to.
 type Element = u64;
+type Batch = Vec<Element>;
 
-fn gate(inputs: usize) -> (Vec<Arc<Channel<Element>>>, InputGate<Element>) {
+fn gate(inputs: usize) -> (Vec<Arc<Channel<Batch>>>, InputGate<Batch>) {
     let channel = || Arc::new(Channel::new(100, WorkerNotifier::new(), WorkerNotifier::new()));
     let channels: Vec<_> = (0..inputs).map(|_| channel()).collect();
     (channels.clone(), InputGate::new(channels))
 }
 
-fn batch(checkpoint: Element) -> StreamElement<Element> {
-    StreamElement::Batch { elements: vec![checkpoint], bytes: 10 }
+fn batch(checkpoint: Element) -> StreamElement<Batch> {
+    StreamElement::Batch { batch: vec![checkpoint], bytes: 10 }
 }
 
-fn barrier(checkpoint: u64) -> StreamElement<Element> {
+fn barrier(checkpoint: u64) -> StreamElement<Batch> {
     let kind = CheckpointKind::Checkpoint;
     StreamElement::CheckpointBarrier(CheckpointBarrier { checkpoint, kind })
 }
@@ -31,7 +32,7 @@ fn misplaced(script: &[(usize, usize)], order: &[usize], align: bool) -> Option<
         gate.never_align();
     }
     let queue = |(first, second): (usize, usize)| {
-        let mut elements: Vec<StreamElement<Element>> = (0..first).map(|_| batch(1)).collect();
+        let mut elements: Vec<StreamElement<Batch>> = (0..first).map(|_| batch(1)).collect();
         elements.push(barrier(1));
         elements.extend((0..second).map(|_| batch(2)));
         elements.push(barrier(2));
@@ -41,12 +42,12 @@ fn misplaced(script: &[(usize, usize)], order: &[usize], align: bool) -> Option<
     let mut queues: Vec<_> = script.iter().map(|script| queue(*script)).collect();
     let mut current = 1;
     let mut misplaced = None;
-    let mut read = |gate: &mut InputGate<Element>| {
+    let mut read = |gate: &mut InputGate<Batch>| {
         // The mutant may also meet barrier 2 while it counts barrier 1: a named bug, and as wrong.
         let Ok(event) = gate.poll(true) else { return Some((current, 0)) };
         match event {
-            Some(GateEvent::Batch(elements)) => {
-                let wrong = elements.into_iter().find(|of| *of != current);
+            Some(GateEvent::Batch { batch, .. }) => {
+                let wrong = batch.into_iter().find(|of| *of != current);
                 misplaced = misplaced.or(wrong.map(|of| (current, of)));
             }
             Some(GateEvent::Barrier(barrier)) => {
@@ -103,7 +104,7 @@ fn without_capacity_only_a_barrier_at_the_head_is_taken() {
     channels[1].push(barrier(1));
     assert!(matches!(gate.poll(false), Ok(Some(GateEvent::Absorbed))));
     assert!(matches!(gate.poll(false), Ok(None)), "a barrier does not overtake a batch");
-    assert!(matches!(gate.poll(true), Ok(Some(GateEvent::Batch(_)))));
+    assert!(matches!(gate.poll(true), Ok(Some(GateEvent::Batch { .. }))));
     assert!(matches!(gate.poll(false), Ok(Some(GateEvent::Barrier(_)))));
 }
 
@@ -123,6 +124,17 @@ fn the_gate_ends_when_all_inputs_have_and_still_takes_barriers() {
     channels.iter().for_each(|channel| channel.push(barrier(1)));
     assert!(matches!(gate.poll(true), Ok(Some(GateEvent::Absorbed))));
     assert!(matches!(gate.poll(true), Ok(Some(GateEvent::Barrier(_)))));
+}
+
+#[test]
+fn an_emptied_batch_goes_back_to_the_input_that_it_came_from() {
+    let (channels, mut gate) = gate(2);
+    channels[1].push(batch(1));
+    let Ok(Some(GateEvent::Batch { input, batch })) = gate.poll(true) else { panic!("no batch") };
+    gate.give_back(input, batch);
+    assert_eq!(channels[0].take_spare(), None);
+    assert_eq!(channels[1].take_spare(), Some(vec![1]));
+    assert_eq!(channels[1].take_spare(), None);
 }
 
 #[test]

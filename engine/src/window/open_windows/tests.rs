@@ -10,22 +10,31 @@ fn store() -> Arc<LayeredState> {
     Arc::new(LayeredState::new(Arc::new(MemoryStore::new())).unwrap())
 }
 
-fn windows(store: &Arc<LayeredState>, key_groups: Range<u16>, current: u64) -> Windows {
+const KEY_GROUPS: u16 = 4;
+
+fn windows(store: &Arc<LayeredState>, owned: Range<u16>, current: u64) -> Windows {
     let assigner = TumblingEventTimeWindows::of(Duration::from_millis(10));
     let id = StateId::new("op", "panes");
-    OpenWindows::new(id, Arc::clone(store), key_groups, assigner, current)
+    let key_groups = KeyGroups::new(KEY_GROUPS, 1);
+    OpenWindows::new(id, Arc::clone(store), key_groups, owned, assigner, current)
 }
 
 fn add(windows: &mut Windows, key: &str, key_group: u16, timestamp: i64, by: i64) {
     let window = windows.assigner.assign(timestamp).unwrap();
-    windows.update(window, key.to_owned(), key_group, || 0, |value| *value += by).unwrap();
+    let mut bytes = Vec::new();
+    key.to_owned().encode(&mut bytes).unwrap();
+    let key = EncodedKey { key_group, ..windows.key_groups.of_key(&bytes) };
+    windows.update(window, key, || 0, |value| *value += by).unwrap();
 }
 
 fn close(windows: &mut Windows, watermark: i64) -> Vec<(i64, String, i64)> {
     let mut closed = Vec::new();
     while let Some(pane) = windows.take_closed(watermark) {
         let end = pane.window().end;
-        closed.extend(pane.into_entries().map(|(key, value)| (end, key, value)));
+        closed.extend(pane.into_entries().map(|entry| {
+            let (key, value) = entry.unwrap();
+            (end, key, value)
+        }));
     }
     closed
 }
