@@ -196,6 +196,12 @@ fn many_tiny_elements_cost_a_small_multiple() {
     request(ApiKey::DescribeTransactions, 0, &[], &[1], &[0]);
     request(ApiKey::DescribeConfigs, 4, &[], &[0, 1, 1, 0], &[0, 0, 0]);
     request(ApiKey::Produce, 9, &[0, 0, 0, 0, 0, 0, 0], &[1, 1, 0], &[0]);
+    request(ApiKey::DescribeGroups, 5, &[], &[1], &[0, 0]);
+    request(ApiKey::LeaveGroup, 5, &[1], &[1, 0, 0, 0], &[0]);
+    request(ApiKey::LeaveGroup, 4, &[1], &[1, 0, 0], &[0]);
+    request(ApiKey::JoinGroup, 6, &[1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1], &[1, 1, 0], &[0]);
+    request(ApiKey::CreatePartitions, 2, &[], &[1, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0]);
+    request(ApiKey::IncrementalAlterConfigs, 1, &[2, 0, 1], &[1, 0, 1, 0], &[0, 0, 0]);
     // Tagged fields that nobody knows, on every element and by the thousand.
     request(ApiKey::Metadata, 9, &[], &[1, 1, 9, 0], &[0, 0, 0, 0]);
     let mut tags = vec![0, 0, 0, 0xa0, 0x9c, 0x01];

@@ -10,7 +10,7 @@ use millstream_protocol::{ApiKey, ErrorCode, Request, Response, Timestamp, WireE
 use super::cluster::{Clock, Cluster, Outgoing};
 use super::faults::FaultAction;
 use super::fetch::WaitingFetch;
-use super::metadata::client_max;
+use super::metadata::is_served;
 
 /// One connection.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ impl Cluster {
             // A real broker cannot answer these either: it closes.
             Err(_) => return self.close(id),
         };
-        if header.api_version > client_max(header.api_key) {
+        if !is_served(header.api_key, header.api_version) {
             return self.close(id);
         }
         let fault = self.faults.next(&request);

@@ -11,10 +11,30 @@ use super::topics::{Topic, TopicConfig, topic_name_is_legal};
 
 const TRANSACTION_VERSION: &str = "transaction.version";
 
+/// The APIs of this broker. Nothing is promised that is not done.
+const SERVED: [ApiKey; 16] = [
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
+    ApiKey::FindCoordinator,
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::InitProducerId,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::EndTxn,
+    ApiKey::DescribeConfigs,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
+];
+
 impl Cluster {
-    /// What we speak. Nothing is promised that is not done.
+    /// What we speak.
     pub(crate) fn api_versions(&self, error_code: ErrorCode) -> ApiVersionsResponse {
-        let api_keys = ApiKey::ALL
+        let api_keys = SERVED
             .into_iter()
             .map(|api| {
                 let versions = api.codec_versions();
@@ -196,8 +216,13 @@ impl Cluster {
     }
 }
 
+/// Whether we serve this version of this API.
+pub(crate) fn is_served(api: ApiKey, version: i16) -> bool {
+    SERVED.contains(&api) && version <= client_max(api)
+}
+
 /// What clients may use: AddPartitionsToTxn above 3 and topic ids in offsets are between brokers or not done.
-pub(crate) fn client_max(api: ApiKey) -> i16 {
+fn client_max(api: ApiKey) -> i16 {
     match api {
         ApiKey::AddPartitionsToTxn => 3,
         // Version 2 selects by regular expression.

@@ -84,7 +84,14 @@ impl Walk {
                 }
                 Ok(())
             }
+            Kind::Bytes => self.reader.nullable_bytes(self.flexible).map(drop),
             Kind::Struct(fields) => self.structure(fields),
+            Kind::Nullable(fields) => match self.reader.i8()? {
+                -1 => Ok(()),
+                1 => self.structure(fields),
+                // The decoder would take any other for null, and go on in the middle of what was meant.
+                other => Err(self.reader.error(ReadProblem::InvalidValue(i64::from(other)))),
+            },
         }
     }
 

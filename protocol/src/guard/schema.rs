@@ -19,10 +19,14 @@ pub(super) enum Kind {
     Fixed(usize),
     /// A string.
     Text,
+    /// Bytes that mean something elsewhere: the metadata of a group's protocol, a mechanism's token.
+    Bytes,
     /// An array of such elements.
     Array(&'static Self),
     /// Fields one after the other, then tagged fields if the version has them.
     Struct(&'static [Field]),
+    /// A byte that says whether a struct follows: 1, or -1 for none.
+    Nullable(&'static [Field]),
 }
 
 pub(super) const BOOL: Kind = Kind::Fixed(1);
@@ -32,6 +36,7 @@ pub(super) const I32: Kind = Kind::Fixed(4);
 pub(super) const I64: Kind = Kind::Fixed(8);
 pub(super) const UUID: Kind = Kind::Fixed(16);
 pub(super) const TEXT: Kind = Kind::Text;
+pub(super) const BYTES: Kind = Kind::Bytes;
 pub(super) const TEXTS: Kind = Kind::Array(&Kind::Text);
 pub(super) const I32S: Kind = Kind::Array(&I32);
 pub(super) const I64S: Kind = Kind::Array(&I64);
@@ -85,7 +90,8 @@ impl Kind {
                     2
                 }
             }
-            Self::Array(_) => {
+            Self::Nullable(_) => 1,
+            Self::Array(_) | Self::Bytes => {
                 if flexible {
                     1
                 } else {

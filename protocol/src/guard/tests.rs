@@ -160,7 +160,20 @@ impl Generator {
                     self.value(*element);
                 }
             }
+            Kind::Bytes => {
+                let count = self.next() as usize % 4;
+                self.length(count, 4);
+                self.body.extend([0, 0xff, 1].iter().cycle().take(count));
+            }
             Kind::Struct(fields) => self.structure(fields),
+            Kind::Nullable(fields) => {
+                if self.next().is_multiple_of(2) {
+                    self.body.push(1);
+                    self.structure(fields);
+                } else {
+                    self.body.push(0xff);
+                }
+            }
         }
     }
 
@@ -292,6 +305,21 @@ fn tags_out_of_order_are_refused() {
     assert_eq!(source.problem, ReadProblem::TagOutOfOrder(5));
 }
 
+/// The decoder behind the guard takes any byte but 1 for null, and so for the end of the body.
+#[test]
+fn struct_that_is_neither_there_nor_null_is_refused() {
+    let head = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5];
+    for (present, problem) in [(0_u8, 0), (2, 2), (0xfe, -2)] {
+        let body = [&head[..], &[present, 0]].concat();
+        let error = decode(ApiKey::ConsumerGroupHeartbeat, Direction::Response, 0, &body);
+        let Err(WireError::MalformedBody { source, .. }) = error else { panic!("{error:?}") };
+        assert_eq!(source.field, Some("assignment"));
+        assert_eq!(source.problem, ReadProblem::InvalidValue(problem));
+    }
+    let null = [&head[..], &[0xff, 0]].concat();
+    assert!(decode(ApiKey::ConsumerGroupHeartbeat, Direction::Response, 0, &null).is_ok());
+}
+
 #[test]
 fn elements_have_a_size_in_every_version_and_tagged_fields_are_scalars() {
     fn visit(kind: Kind, version: i16, flexible: bool) {
@@ -300,8 +328,8 @@ fn elements_have_a_size_in_every_version_and_tagged_fields_are_scalars() {
                 assert!(element.smallest_size(version, flexible) > 0);
                 visit(*element, version, flexible);
             }
-            Kind::Struct(fields) => visit_all(fields, version, flexible),
-            Kind::Fixed(_) | Kind::Text => {}
+            Kind::Struct(fields) | Kind::Nullable(fields) => visit_all(fields, version, flexible),
+            Kind::Fixed(_) | Kind::Text | Kind::Bytes => {}
         }
     }
     fn visit_all(fields: &[Field], version: i16, flexible: bool) {

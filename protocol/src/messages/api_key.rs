@@ -22,29 +22,73 @@ pub enum ApiKey {
     OffsetFetch = 9,
     /// Find a group's or a transactional id's coordinator.
     FindCoordinator = 10,
+    /// Join a group, and wait until all have joined.
+    JoinGroup = 11,
+    /// Stay in a group.
+    Heartbeat = 12,
+    /// Leave a group, or remove members from it.
+    LeaveGroup = 13,
+    /// Hand out or get the assignment of a group.
+    SyncGroup = 14,
+    /// State and members of groups of the classic protocol.
+    DescribeGroups = 15,
+    /// Groups a coordinator knows.
+    ListGroups = 16,
+    /// Choose the mechanism of authentication.
+    SaslHandshake = 17,
     /// What the broker speaks, and the cluster's finalized features.
     ApiVersions = 18,
     /// Create topics.
     CreateTopics = 19,
     /// Delete topics.
     DeleteTopics = 20,
+    /// Move the start of partitions forward.
+    DeleteRecords = 21,
     /// Get or bump a producer identity; fences older owners.
     InitProducerId = 22,
+    /// Where leader epochs end, to find truncation.
+    OffsetForLeaderEpoch = 23,
     /// Register partitions with a transaction.
     AddPartitionsToTxn = 24,
+    /// Register a group's offsets with a transaction.
+    AddOffsetsToTxn = 25,
     /// Commit or abort a transaction.
     EndTxn = 26,
+    /// Write markers that end a transaction; also ends hanging ones.
+    WriteTxnMarkers = 27,
+    /// Commit a group's offsets within a transaction.
+    TxnOffsetCommit = 28,
+    /// Permissions that match a filter.
+    DescribeAcls = 29,
     /// Read configuration of topics and brokers.
     DescribeConfigs = 32,
+    /// Carry the bytes of the mechanism.
+    SaslAuthenticate = 36,
+    /// Add partitions to topics.
+    CreatePartitions = 37,
+    /// Delete empty groups with their offsets.
+    DeleteGroups = 42,
+    /// Change single properties of topics and brokers.
+    IncrementalAlterConfigs = 44,
+    /// Delete a group's offsets of partitions it does not read.
+    OffsetDelete = 47,
+    /// Brokers, fenced ones too, and the controller.
+    DescribeCluster = 60,
+    /// Producers that write to partitions.
+    DescribeProducers = 61,
     /// State of transactions by id.
     DescribeTransactions = 65,
     /// Transactions a coordinator knows.
     ListTransactions = 66,
+    /// Join, stay in and leave a group of the consumer protocol (KIP-848).
+    ConsumerGroupHeartbeat = 68,
+    /// State and members of groups of the consumer protocol (KIP-848).
+    ConsumerGroupDescribe = 69,
 }
 
 impl ApiKey {
     /// Every API, ascending by key.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 38] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -52,15 +96,37 @@ impl ApiKey {
         Self::OffsetCommit,
         Self::OffsetFetch,
         Self::FindCoordinator,
+        Self::JoinGroup,
+        Self::Heartbeat,
+        Self::LeaveGroup,
+        Self::SyncGroup,
+        Self::DescribeGroups,
+        Self::ListGroups,
+        Self::SaslHandshake,
         Self::ApiVersions,
         Self::CreateTopics,
         Self::DeleteTopics,
+        Self::DeleteRecords,
         Self::InitProducerId,
+        Self::OffsetForLeaderEpoch,
         Self::AddPartitionsToTxn,
+        Self::AddOffsetsToTxn,
         Self::EndTxn,
+        Self::WriteTxnMarkers,
+        Self::TxnOffsetCommit,
+        Self::DescribeAcls,
         Self::DescribeConfigs,
+        Self::SaslAuthenticate,
+        Self::CreatePartitions,
+        Self::DeleteGroups,
+        Self::IncrementalAlterConfigs,
+        Self::OffsetDelete,
+        Self::DescribeCluster,
+        Self::DescribeProducers,
         Self::DescribeTransactions,
         Self::ListTransactions,
+        Self::ConsumerGroupHeartbeat,
+        Self::ConsumerGroupDescribe,
     ];
 
     /// The key on the wire.
@@ -99,6 +165,25 @@ impl ApiKey {
             Self::DescribeConfigs => 1..=4,
             Self::DescribeTransactions => 0..=0,
             Self::ListTransactions => 0..=2,
+            Self::JoinGroup => 2..=9,
+            Self::Heartbeat => 1..=4,
+            Self::LeaveGroup | Self::SyncGroup | Self::ListGroups => 1..=5,
+            Self::DescribeGroups => 1..=6,
+            Self::SaslHandshake
+            | Self::IncrementalAlterConfigs
+            | Self::ConsumerGroupHeartbeat
+            | Self::ConsumerGroupDescribe => 0..=1,
+            Self::DeleteRecords
+            | Self::SaslAuthenticate
+            | Self::DeleteGroups
+            | Self::DescribeCluster => 0..=2,
+            Self::OffsetForLeaderEpoch => 2..=4,
+            Self::AddOffsetsToTxn => 0..=4,
+            Self::WriteTxnMarkers => 1..=1,
+            Self::TxnOffsetCommit => 0..=5,
+            Self::DescribeAcls => 1..=3,
+            Self::CreatePartitions => 0..=3,
+            Self::OffsetDelete | Self::DescribeProducers => 0..=0,
         }
     }
 
@@ -122,6 +207,23 @@ impl ApiKey {
             Self::DescribeConfigs => 1..=4,
             Self::DescribeTransactions => 0..=0,
             Self::ListTransactions => 0..=2,
+            Self::JoinGroup => 0..=9,
+            Self::Heartbeat | Self::AddOffsetsToTxn => 0..=4,
+            Self::LeaveGroup | Self::SyncGroup | Self::ListGroups | Self::TxnOffsetCommit => 0..=5,
+            Self::DescribeGroups => 0..=6,
+            Self::SaslHandshake
+            | Self::IncrementalAlterConfigs
+            | Self::ConsumerGroupHeartbeat
+            | Self::ConsumerGroupDescribe => 0..=1,
+            Self::DeleteRecords
+            | Self::SaslAuthenticate
+            | Self::DeleteGroups
+            | Self::DescribeCluster => 0..=2,
+            Self::OffsetForLeaderEpoch => 2..=4,
+            Self::WriteTxnMarkers => 1..=1,
+            Self::DescribeAcls => 1..=3,
+            Self::CreatePartitions => 0..=3,
+            Self::OffsetDelete | Self::DescribeProducers => 0..=0,
         }
     }
 
@@ -139,6 +241,21 @@ impl ApiKey {
             Self::DeleteTopics | Self::DescribeConfigs => 4,
             Self::InitProducerId => 2,
             Self::DescribeTransactions | Self::ListTransactions => 0,
+            Self::JoinGroup => 6,
+            Self::Heartbeat | Self::LeaveGroup | Self::SyncGroup | Self::OffsetForLeaderEpoch => 4,
+            Self::DescribeGroups => 5,
+            Self::ListGroups | Self::AddOffsetsToTxn | Self::TxnOffsetCommit => 3,
+            Self::SaslHandshake | Self::OffsetDelete => i16::MAX,
+            Self::DeleteRecords
+            | Self::DescribeAcls
+            | Self::SaslAuthenticate
+            | Self::CreatePartitions
+            | Self::DeleteGroups => 2,
+            Self::WriteTxnMarkers | Self::IncrementalAlterConfigs => 1,
+            Self::DescribeCluster
+            | Self::DescribeProducers
+            | Self::ConsumerGroupHeartbeat
+            | Self::ConsumerGroupDescribe => 0,
         }
     }
 
@@ -181,6 +298,28 @@ impl ApiKey {
             Self::DescribeConfigs => "DescribeConfigs",
             Self::DescribeTransactions => "DescribeTransactions",
             Self::ListTransactions => "ListTransactions",
+            Self::JoinGroup => "JoinGroup",
+            Self::Heartbeat => "Heartbeat",
+            Self::LeaveGroup => "LeaveGroup",
+            Self::SyncGroup => "SyncGroup",
+            Self::DescribeGroups => "DescribeGroups",
+            Self::ListGroups => "ListGroups",
+            Self::SaslHandshake => "SaslHandshake",
+            Self::DeleteRecords => "DeleteRecords",
+            Self::OffsetForLeaderEpoch => "OffsetForLeaderEpoch",
+            Self::AddOffsetsToTxn => "AddOffsetsToTxn",
+            Self::WriteTxnMarkers => "WriteTxnMarkers",
+            Self::TxnOffsetCommit => "TxnOffsetCommit",
+            Self::DescribeAcls => "DescribeAcls",
+            Self::SaslAuthenticate => "SaslAuthenticate",
+            Self::CreatePartitions => "CreatePartitions",
+            Self::DeleteGroups => "DeleteGroups",
+            Self::IncrementalAlterConfigs => "IncrementalAlterConfigs",
+            Self::OffsetDelete => "OffsetDelete",
+            Self::DescribeCluster => "DescribeCluster",
+            Self::DescribeProducers => "DescribeProducers",
+            Self::ConsumerGroupHeartbeat => "ConsumerGroupHeartbeat",
+            Self::ConsumerGroupDescribe => "ConsumerGroupDescribe",
         }
     }
 }
@@ -216,7 +355,7 @@ mod tests {
             let (client, codec) = (api.client_versions(), api.codec_versions());
             assert!(client.start() >= codec.start() && client.end() <= codec.end(), "{api}");
         }
-        assert_eq!(ApiKey::from_code(11), None);
+        assert_eq!(ApiKey::from_code(75), None);
     }
 
     /// Case B019: a broker that offers topic-id versions of Produce but no Metadata version that tells ids.

@@ -8,6 +8,7 @@
 mod api_key;
 mod api_versions;
 mod control;
+mod conversions;
 mod fetch;
 mod produce;
 mod request;

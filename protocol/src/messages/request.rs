@@ -9,9 +9,9 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, Reader, RequestHeader, W
 
 /// A request of any API we speak.
 ///
-/// Three APIs changed their shape between versions. Their requests may be filled in the newer shape alone, whatever the
-/// version they are then encoded in: FindCoordinator with `coordinator_keys`, OffsetFetch with `groups`, DeleteTopics
-/// with `topics`. The first two, decoded from an older version, have both shapes filled. AddPartitionsToTxn is the
+/// Four APIs changed their shape between versions. Their requests may be filled in the newer shape alone, whatever the
+/// version they are then encoded in: FindCoordinator with `coordinator_keys`, OffsetFetch with `groups`, LeaveGroup with
+/// `members`, DeleteTopics with `topics`. The first three, decoded from an older version, have both shapes filled. AddPartitionsToTxn is the
 /// exception, as its newer shape is not for clients: versions up to 3 use the `v3_and_below_*` fields.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -48,6 +48,50 @@ pub enum Request {
     DescribeTransactions(kp::DescribeTransactionsRequest),
     /// ListTransactions.
     ListTransactions(kp::ListTransactionsRequest),
+    /// JoinGroup.
+    JoinGroup(kp::JoinGroupRequest),
+    /// Heartbeat.
+    Heartbeat(kp::HeartbeatRequest),
+    /// LeaveGroup.
+    LeaveGroup(kp::LeaveGroupRequest),
+    /// SyncGroup.
+    SyncGroup(kp::SyncGroupRequest),
+    /// DescribeGroups.
+    DescribeGroups(kp::DescribeGroupsRequest),
+    /// ListGroups.
+    ListGroups(kp::ListGroupsRequest),
+    /// SaslHandshake.
+    SaslHandshake(kp::SaslHandshakeRequest),
+    /// DeleteRecords.
+    DeleteRecords(kp::DeleteRecordsRequest),
+    /// OffsetForLeaderEpoch.
+    OffsetForLeaderEpoch(kp::OffsetForLeaderEpochRequest),
+    /// AddOffsetsToTxn.
+    AddOffsetsToTxn(kp::AddOffsetsToTxnRequest),
+    /// WriteTxnMarkers.
+    WriteTxnMarkers(kp::WriteTxnMarkersRequest),
+    /// TxnOffsetCommit.
+    TxnOffsetCommit(kp::TxnOffsetCommitRequest),
+    /// DescribeAcls.
+    DescribeAcls(kp::DescribeAclsRequest),
+    /// SaslAuthenticate.
+    SaslAuthenticate(kp::SaslAuthenticateRequest),
+    /// CreatePartitions.
+    CreatePartitions(kp::CreatePartitionsRequest),
+    /// DeleteGroups.
+    DeleteGroups(kp::DeleteGroupsRequest),
+    /// IncrementalAlterConfigs.
+    IncrementalAlterConfigs(kp::IncrementalAlterConfigsRequest),
+    /// OffsetDelete.
+    OffsetDelete(kp::OffsetDeleteRequest),
+    /// DescribeCluster.
+    DescribeCluster(kp::DescribeClusterRequest),
+    /// DescribeProducers.
+    DescribeProducers(kp::DescribeProducersRequest),
+    /// ConsumerGroupHeartbeat.
+    ConsumerGroupHeartbeat(kp::ConsumerGroupHeartbeatRequest),
+    /// ConsumerGroupDescribe.
+    ConsumerGroupDescribe(kp::ConsumerGroupDescribeRequest),
 }
 
 impl Request {
@@ -71,6 +115,28 @@ impl Request {
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::JoinGroup(_) => ApiKey::JoinGroup,
+            Self::Heartbeat(_) => ApiKey::Heartbeat,
+            Self::LeaveGroup(_) => ApiKey::LeaveGroup,
+            Self::SyncGroup(_) => ApiKey::SyncGroup,
+            Self::DescribeGroups(_) => ApiKey::DescribeGroups,
+            Self::ListGroups(_) => ApiKey::ListGroups,
+            Self::SaslHandshake(_) => ApiKey::SaslHandshake,
+            Self::DeleteRecords(_) => ApiKey::DeleteRecords,
+            Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
+            Self::AddOffsetsToTxn(_) => ApiKey::AddOffsetsToTxn,
+            Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::TxnOffsetCommit(_) => ApiKey::TxnOffsetCommit,
+            Self::DescribeAcls(_) => ApiKey::DescribeAcls,
+            Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
+            Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::DeleteGroups(_) => ApiKey::DeleteGroups,
+            Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Self::OffsetDelete(_) => ApiKey::OffsetDelete,
+            Self::DescribeCluster(_) => ApiKey::DescribeCluster,
+            Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
         }
     }
 
@@ -140,6 +206,31 @@ impl Request {
             Self::DescribeConfigs(message) => body.write(message, writer),
             Self::DescribeTransactions(message) => body.write(message, writer),
             Self::ListTransactions(message) => body.write(message, writer),
+            Self::JoinGroup(message) => body.write(message, writer),
+            Self::Heartbeat(message) => body.write(message, writer),
+            Self::LeaveGroup(message) => {
+                let message = shape::leave_group_request(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::SyncGroup(message) => body.write(message, writer),
+            Self::DescribeGroups(message) => body.write(message, writer),
+            Self::ListGroups(message) => body.write(message, writer),
+            Self::SaslHandshake(message) => body.write(message, writer),
+            Self::DeleteRecords(message) => body.write(message, writer),
+            Self::OffsetForLeaderEpoch(message) => body.write(message, writer),
+            Self::AddOffsetsToTxn(message) => body.write(message, writer),
+            Self::WriteTxnMarkers(message) => body.write(message, writer),
+            Self::TxnOffsetCommit(message) => body.write(message, writer),
+            Self::DescribeAcls(message) => body.write(message, writer),
+            Self::SaslAuthenticate(message) => body.write(message, writer),
+            Self::CreatePartitions(message) => body.write(message, writer),
+            Self::DeleteGroups(message) => body.write(message, writer),
+            Self::IncrementalAlterConfigs(message) => body.write(message, writer),
+            Self::OffsetDelete(message) => body.write(message, writer),
+            Self::DescribeCluster(message) => body.write(message, writer),
+            Self::DescribeProducers(message) => body.write(message, writer),
+            Self::ConsumerGroupHeartbeat(message) => body.write(message, writer),
+            Self::ConsumerGroupDescribe(message) => body.write(message, writer),
         }
     }
 
@@ -166,103 +257,31 @@ impl Request {
             ApiKey::DescribeConfigs => Self::DescribeConfigs(body.read(bytes)?),
             ApiKey::DescribeTransactions => Self::DescribeTransactions(body.read(bytes)?),
             ApiKey::ListTransactions => Self::ListTransactions(body.read(bytes)?),
+            ApiKey::JoinGroup => Self::JoinGroup(body.read(bytes)?),
+            ApiKey::Heartbeat => Self::Heartbeat(body.read(bytes)?),
+            ApiKey::LeaveGroup => {
+                shape::newer_leave_group_request(body.read(bytes)?, version).into()
+            }
+            ApiKey::SyncGroup => Self::SyncGroup(body.read(bytes)?),
+            ApiKey::DescribeGroups => Self::DescribeGroups(body.read(bytes)?),
+            ApiKey::ListGroups => Self::ListGroups(body.read(bytes)?),
+            ApiKey::SaslHandshake => Self::SaslHandshake(body.read(bytes)?),
+            ApiKey::DeleteRecords => Self::DeleteRecords(body.read(bytes)?),
+            ApiKey::OffsetForLeaderEpoch => Self::OffsetForLeaderEpoch(body.read(bytes)?),
+            ApiKey::AddOffsetsToTxn => Self::AddOffsetsToTxn(body.read(bytes)?),
+            ApiKey::WriteTxnMarkers => Self::WriteTxnMarkers(body.read(bytes)?),
+            ApiKey::TxnOffsetCommit => Self::TxnOffsetCommit(body.read(bytes)?),
+            ApiKey::DescribeAcls => Self::DescribeAcls(body.read(bytes)?),
+            ApiKey::SaslAuthenticate => Self::SaslAuthenticate(body.read(bytes)?),
+            ApiKey::CreatePartitions => Self::CreatePartitions(body.read(bytes)?),
+            ApiKey::DeleteGroups => Self::DeleteGroups(body.read(bytes)?),
+            ApiKey::IncrementalAlterConfigs => Self::IncrementalAlterConfigs(body.read(bytes)?),
+            ApiKey::OffsetDelete => Self::OffsetDelete(body.read(bytes)?),
+            ApiKey::DescribeCluster => Self::DescribeCluster(body.read(bytes)?),
+            ApiKey::DescribeProducers => Self::DescribeProducers(body.read(bytes)?),
+            ApiKey::ConsumerGroupHeartbeat => Self::ConsumerGroupHeartbeat(body.read(bytes)?),
+            ApiKey::ConsumerGroupDescribe => Self::ConsumerGroupDescribe(body.read(bytes)?),
         })
-    }
-}
-
-impl From<ProduceRequest> for Request {
-    fn from(message: ProduceRequest) -> Self {
-        Self::Produce(message)
-    }
-}
-
-impl From<FetchRequest> for Request {
-    fn from(message: FetchRequest) -> Self {
-        Self::Fetch(message)
-    }
-}
-
-impl From<kp::ListOffsetsRequest> for Request {
-    fn from(message: kp::ListOffsetsRequest) -> Self {
-        Self::ListOffsets(message)
-    }
-}
-
-impl From<kp::MetadataRequest> for Request {
-    fn from(message: kp::MetadataRequest) -> Self {
-        Self::Metadata(message)
-    }
-}
-
-impl From<kp::OffsetCommitRequest> for Request {
-    fn from(message: kp::OffsetCommitRequest) -> Self {
-        Self::OffsetCommit(message)
-    }
-}
-
-impl From<kp::OffsetFetchRequest> for Request {
-    fn from(message: kp::OffsetFetchRequest) -> Self {
-        Self::OffsetFetch(message)
-    }
-}
-
-impl From<kp::FindCoordinatorRequest> for Request {
-    fn from(message: kp::FindCoordinatorRequest) -> Self {
-        Self::FindCoordinator(message)
-    }
-}
-
-impl From<ApiVersionsRequest> for Request {
-    fn from(message: ApiVersionsRequest) -> Self {
-        Self::ApiVersions(message)
-    }
-}
-
-impl From<kp::CreateTopicsRequest> for Request {
-    fn from(message: kp::CreateTopicsRequest) -> Self {
-        Self::CreateTopics(message)
-    }
-}
-
-impl From<kp::DeleteTopicsRequest> for Request {
-    fn from(message: kp::DeleteTopicsRequest) -> Self {
-        Self::DeleteTopics(message)
-    }
-}
-
-impl From<kp::InitProducerIdRequest> for Request {
-    fn from(message: kp::InitProducerIdRequest) -> Self {
-        Self::InitProducerId(message)
-    }
-}
-
-impl From<kp::AddPartitionsToTxnRequest> for Request {
-    fn from(message: kp::AddPartitionsToTxnRequest) -> Self {
-        Self::AddPartitionsToTxn(message)
-    }
-}
-
-impl From<kp::EndTxnRequest> for Request {
-    fn from(message: kp::EndTxnRequest) -> Self {
-        Self::EndTxn(message)
-    }
-}
-
-impl From<kp::DescribeConfigsRequest> for Request {
-    fn from(message: kp::DescribeConfigsRequest) -> Self {
-        Self::DescribeConfigs(message)
-    }
-}
-
-impl From<kp::DescribeTransactionsRequest> for Request {
-    fn from(message: kp::DescribeTransactionsRequest) -> Self {
-        Self::DescribeTransactions(message)
-    }
-}
-
-impl From<kp::ListTransactionsRequest> for Request {
-    fn from(message: kp::ListTransactionsRequest) -> Self {
-        Self::ListTransactions(message)
     }
 }
 

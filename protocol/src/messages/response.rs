@@ -9,9 +9,10 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, ResponseHeader, WireErro
 
 /// A response of any API we speak.
 ///
-/// Two APIs changed their shape between versions. Their responses may be filled in the newer shape alone, whatever the
-/// version they are then encoded in: FindCoordinator with `coordinators`, OffsetFetch with `groups`. Decoded from an
-/// older version they have both shapes filled; the key of the coordinator and the id of the group are then empty.
+/// Three APIs changed their shape between versions. Their responses may be filled in the newer shape alone, whatever the
+/// version they are then encoded in: FindCoordinator with `coordinators`, OffsetFetch with `groups`, LeaveGroup with
+/// `members`. Decoded from an older version they have both shapes filled; the key of the coordinator and the ids of group
+/// and member are then empty.
 /// AddPartitionsToTxn up to version 3 uses `results_by_topic_v3_and_below`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -48,6 +49,50 @@ pub enum Response {
     DescribeTransactions(kp::DescribeTransactionsResponse),
     /// ListTransactions.
     ListTransactions(kp::ListTransactionsResponse),
+    /// JoinGroup.
+    JoinGroup(kp::JoinGroupResponse),
+    /// Heartbeat.
+    Heartbeat(kp::HeartbeatResponse),
+    /// LeaveGroup.
+    LeaveGroup(kp::LeaveGroupResponse),
+    /// SyncGroup.
+    SyncGroup(kp::SyncGroupResponse),
+    /// DescribeGroups.
+    DescribeGroups(kp::DescribeGroupsResponse),
+    /// ListGroups.
+    ListGroups(kp::ListGroupsResponse),
+    /// SaslHandshake.
+    SaslHandshake(kp::SaslHandshakeResponse),
+    /// DeleteRecords.
+    DeleteRecords(kp::DeleteRecordsResponse),
+    /// OffsetForLeaderEpoch.
+    OffsetForLeaderEpoch(kp::OffsetForLeaderEpochResponse),
+    /// AddOffsetsToTxn.
+    AddOffsetsToTxn(kp::AddOffsetsToTxnResponse),
+    /// WriteTxnMarkers.
+    WriteTxnMarkers(kp::WriteTxnMarkersResponse),
+    /// TxnOffsetCommit.
+    TxnOffsetCommit(kp::TxnOffsetCommitResponse),
+    /// DescribeAcls.
+    DescribeAcls(kp::DescribeAclsResponse),
+    /// SaslAuthenticate.
+    SaslAuthenticate(kp::SaslAuthenticateResponse),
+    /// CreatePartitions.
+    CreatePartitions(kp::CreatePartitionsResponse),
+    /// DeleteGroups.
+    DeleteGroups(kp::DeleteGroupsResponse),
+    /// IncrementalAlterConfigs.
+    IncrementalAlterConfigs(kp::IncrementalAlterConfigsResponse),
+    /// OffsetDelete.
+    OffsetDelete(kp::OffsetDeleteResponse),
+    /// DescribeCluster.
+    DescribeCluster(kp::DescribeClusterResponse),
+    /// DescribeProducers.
+    DescribeProducers(kp::DescribeProducersResponse),
+    /// ConsumerGroupHeartbeat.
+    ConsumerGroupHeartbeat(kp::ConsumerGroupHeartbeatResponse),
+    /// ConsumerGroupDescribe.
+    ConsumerGroupDescribe(kp::ConsumerGroupDescribeResponse),
 }
 
 impl Response {
@@ -71,6 +116,28 @@ impl Response {
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::JoinGroup(_) => ApiKey::JoinGroup,
+            Self::Heartbeat(_) => ApiKey::Heartbeat,
+            Self::LeaveGroup(_) => ApiKey::LeaveGroup,
+            Self::SyncGroup(_) => ApiKey::SyncGroup,
+            Self::DescribeGroups(_) => ApiKey::DescribeGroups,
+            Self::ListGroups(_) => ApiKey::ListGroups,
+            Self::SaslHandshake(_) => ApiKey::SaslHandshake,
+            Self::DeleteRecords(_) => ApiKey::DeleteRecords,
+            Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
+            Self::AddOffsetsToTxn(_) => ApiKey::AddOffsetsToTxn,
+            Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::TxnOffsetCommit(_) => ApiKey::TxnOffsetCommit,
+            Self::DescribeAcls(_) => ApiKey::DescribeAcls,
+            Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
+            Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::DeleteGroups(_) => ApiKey::DeleteGroups,
+            Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Self::OffsetDelete(_) => ApiKey::OffsetDelete,
+            Self::DescribeCluster(_) => ApiKey::DescribeCluster,
+            Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
         }
     }
 
@@ -133,6 +200,31 @@ impl Response {
             Self::DescribeConfigs(message) => body.write(message, writer),
             Self::DescribeTransactions(message) => body.write(message, writer),
             Self::ListTransactions(message) => body.write(message, writer),
+            Self::JoinGroup(message) => body.write(message, writer),
+            Self::Heartbeat(message) => body.write(message, writer),
+            Self::LeaveGroup(message) => {
+                let message = shape::leave_group_response(message, version);
+                body.write(&*message.map_err(|reason| body.not_in_version(reason))?, writer)
+            }
+            Self::SyncGroup(message) => body.write(message, writer),
+            Self::DescribeGroups(message) => body.write(message, writer),
+            Self::ListGroups(message) => body.write(message, writer),
+            Self::SaslHandshake(message) => body.write(message, writer),
+            Self::DeleteRecords(message) => body.write(message, writer),
+            Self::OffsetForLeaderEpoch(message) => body.write(message, writer),
+            Self::AddOffsetsToTxn(message) => body.write(message, writer),
+            Self::WriteTxnMarkers(message) => body.write(message, writer),
+            Self::TxnOffsetCommit(message) => body.write(message, writer),
+            Self::DescribeAcls(message) => body.write(message, writer),
+            Self::SaslAuthenticate(message) => body.write(message, writer),
+            Self::CreatePartitions(message) => body.write(message, writer),
+            Self::DeleteGroups(message) => body.write(message, writer),
+            Self::IncrementalAlterConfigs(message) => body.write(message, writer),
+            Self::OffsetDelete(message) => body.write(message, writer),
+            Self::DescribeCluster(message) => body.write(message, writer),
+            Self::DescribeProducers(message) => body.write(message, writer),
+            Self::ConsumerGroupHeartbeat(message) => body.write(message, writer),
+            Self::ConsumerGroupDescribe(message) => body.write(message, writer),
         }
     }
 
@@ -159,103 +251,31 @@ impl Response {
             ApiKey::DescribeConfigs => Self::DescribeConfigs(body.read(bytes)?),
             ApiKey::DescribeTransactions => Self::DescribeTransactions(body.read(bytes)?),
             ApiKey::ListTransactions => Self::ListTransactions(body.read(bytes)?),
+            ApiKey::JoinGroup => Self::JoinGroup(body.read(bytes)?),
+            ApiKey::Heartbeat => Self::Heartbeat(body.read(bytes)?),
+            ApiKey::LeaveGroup => {
+                shape::newer_leave_group_response(body.read(bytes)?, version).into()
+            }
+            ApiKey::SyncGroup => Self::SyncGroup(body.read(bytes)?),
+            ApiKey::DescribeGroups => Self::DescribeGroups(body.read(bytes)?),
+            ApiKey::ListGroups => Self::ListGroups(body.read(bytes)?),
+            ApiKey::SaslHandshake => Self::SaslHandshake(body.read(bytes)?),
+            ApiKey::DeleteRecords => Self::DeleteRecords(body.read(bytes)?),
+            ApiKey::OffsetForLeaderEpoch => Self::OffsetForLeaderEpoch(body.read(bytes)?),
+            ApiKey::AddOffsetsToTxn => Self::AddOffsetsToTxn(body.read(bytes)?),
+            ApiKey::WriteTxnMarkers => Self::WriteTxnMarkers(body.read(bytes)?),
+            ApiKey::TxnOffsetCommit => Self::TxnOffsetCommit(body.read(bytes)?),
+            ApiKey::DescribeAcls => Self::DescribeAcls(body.read(bytes)?),
+            ApiKey::SaslAuthenticate => Self::SaslAuthenticate(body.read(bytes)?),
+            ApiKey::CreatePartitions => Self::CreatePartitions(body.read(bytes)?),
+            ApiKey::DeleteGroups => Self::DeleteGroups(body.read(bytes)?),
+            ApiKey::IncrementalAlterConfigs => Self::IncrementalAlterConfigs(body.read(bytes)?),
+            ApiKey::OffsetDelete => Self::OffsetDelete(body.read(bytes)?),
+            ApiKey::DescribeCluster => Self::DescribeCluster(body.read(bytes)?),
+            ApiKey::DescribeProducers => Self::DescribeProducers(body.read(bytes)?),
+            ApiKey::ConsumerGroupHeartbeat => Self::ConsumerGroupHeartbeat(body.read(bytes)?),
+            ApiKey::ConsumerGroupDescribe => Self::ConsumerGroupDescribe(body.read(bytes)?),
         })
-    }
-}
-
-impl From<ProduceResponse> for Response {
-    fn from(message: ProduceResponse) -> Self {
-        Self::Produce(message)
-    }
-}
-
-impl From<FetchResponse> for Response {
-    fn from(message: FetchResponse) -> Self {
-        Self::Fetch(message)
-    }
-}
-
-impl From<kp::ListOffsetsResponse> for Response {
-    fn from(message: kp::ListOffsetsResponse) -> Self {
-        Self::ListOffsets(message)
-    }
-}
-
-impl From<kp::MetadataResponse> for Response {
-    fn from(message: kp::MetadataResponse) -> Self {
-        Self::Metadata(message)
-    }
-}
-
-impl From<kp::OffsetCommitResponse> for Response {
-    fn from(message: kp::OffsetCommitResponse) -> Self {
-        Self::OffsetCommit(message)
-    }
-}
-
-impl From<kp::OffsetFetchResponse> for Response {
-    fn from(message: kp::OffsetFetchResponse) -> Self {
-        Self::OffsetFetch(message)
-    }
-}
-
-impl From<kp::FindCoordinatorResponse> for Response {
-    fn from(message: kp::FindCoordinatorResponse) -> Self {
-        Self::FindCoordinator(message)
-    }
-}
-
-impl From<ApiVersionsResponse> for Response {
-    fn from(message: ApiVersionsResponse) -> Self {
-        Self::ApiVersions(message)
-    }
-}
-
-impl From<kp::CreateTopicsResponse> for Response {
-    fn from(message: kp::CreateTopicsResponse) -> Self {
-        Self::CreateTopics(message)
-    }
-}
-
-impl From<kp::DeleteTopicsResponse> for Response {
-    fn from(message: kp::DeleteTopicsResponse) -> Self {
-        Self::DeleteTopics(message)
-    }
-}
-
-impl From<kp::InitProducerIdResponse> for Response {
-    fn from(message: kp::InitProducerIdResponse) -> Self {
-        Self::InitProducerId(message)
-    }
-}
-
-impl From<kp::AddPartitionsToTxnResponse> for Response {
-    fn from(message: kp::AddPartitionsToTxnResponse) -> Self {
-        Self::AddPartitionsToTxn(message)
-    }
-}
-
-impl From<kp::EndTxnResponse> for Response {
-    fn from(message: kp::EndTxnResponse) -> Self {
-        Self::EndTxn(message)
-    }
-}
-
-impl From<kp::DescribeConfigsResponse> for Response {
-    fn from(message: kp::DescribeConfigsResponse) -> Self {
-        Self::DescribeConfigs(message)
-    }
-}
-
-impl From<kp::DescribeTransactionsResponse> for Response {
-    fn from(message: kp::DescribeTransactionsResponse) -> Self {
-        Self::DescribeTransactions(message)
-    }
-}
-
-impl From<kp::ListTransactionsResponse> for Response {
-    fn from(message: kp::ListTransactionsResponse) -> Self {
-        Self::ListTransactions(message)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Old and new shapes of one API.
 //!
 //! Some APIs were reshaped when they learned to ask for several things at once: FindCoordinator 4, OffsetFetch 8,
-//! DeleteTopics 6. Who fills only the newer shape can have it written in an older version: here it is turned into the
-//! older shape. A message that already has the older shape passes unchanged. FindCoordinator and OffsetFetch messages
+//! DeleteTopics 6, LeaveGroup 3. Who fills only the newer shape can have it written in an older version: here it is turned into the
+//! older shape. A message that already has the older shape passes unchanged. FindCoordinator, OffsetFetch and LeaveGroup messages
 //! of an older version come out of the decoder with both shapes filled, so that one way of reading serves all versions.
 
 use std::borrow::Cow;
@@ -247,6 +247,84 @@ pub(super) fn delete_topics_request(
         .with_topic_names(names)
         .with_timeout_ms(request.timeout_ms);
     Ok(Cow::Owned(older))
+}
+
+/// LeaveGroup requests: `members`, one `member_id` below version 3.
+pub(super) fn leave_group_request(
+    request: &kp::LeaveGroupRequest,
+    version: i16,
+) -> Result<Cow<'_, kp::LeaveGroupRequest>, &'static str> {
+    if version >= 3 {
+        if request.member_id.is_empty() {
+            return Ok(Cow::Borrowed(request));
+        }
+        let mut newer = request.clone();
+        let member_id = std::mem::take(&mut newer.member_id);
+        if newer.members.is_empty() {
+            let member = kp::leave_group_request::MemberIdentity::default();
+            newer.members.push(member.with_member_id(member_id));
+        }
+        return Ok(Cow::Owned(newer));
+    }
+    match request.members.as_slice() {
+        [] => Ok(Cow::Borrowed(request)),
+        // A static member can only be removed by its instance id, which this version does not carry.
+        [member] if member.group_instance_id.is_some() => Err("a member with an instance id"),
+        [member] => {
+            let older = kp::LeaveGroupRequest::default()
+                .with_group_id(request.group_id.clone())
+                .with_member_id(member.member_id.clone());
+            Ok(Cow::Owned(older))
+        }
+        _ => Err("more than one member"),
+    }
+}
+
+/// Adds the newer shape to a request just decoded.
+pub(super) fn newer_leave_group_request(
+    mut request: kp::LeaveGroupRequest,
+    version: i16,
+) -> kp::LeaveGroupRequest {
+    if version < 3 {
+        let member = kp::leave_group_request::MemberIdentity::default()
+            .with_member_id(request.member_id.clone());
+        request.members = vec![member];
+    }
+    request
+}
+
+/// LeaveGroup responses: `members`, one error in the response itself below version 3.
+pub(super) fn leave_group_response(
+    response: &kp::LeaveGroupResponse,
+    version: i16,
+) -> Result<Cow<'_, kp::LeaveGroupResponse>, &'static str> {
+    match response.members.as_slice() {
+        [] => Ok(Cow::Borrowed(response)),
+        _ if version >= 3 => Ok(Cow::Borrowed(response)),
+        [member] => {
+            let code =
+                if response.error_code == 0 { member.error_code } else { response.error_code };
+            let older = kp::LeaveGroupResponse::default()
+                .with_throttle_time_ms(response.throttle_time_ms)
+                .with_error_code(code);
+            Ok(Cow::Owned(older))
+        }
+        _ => Err("more than one member"),
+    }
+}
+
+/// Adds the newer shape to a response just decoded. The member's id is empty: the old form does not repeat it.
+pub(super) fn newer_leave_group_response(
+    mut response: kp::LeaveGroupResponse,
+    version: i16,
+) -> kp::LeaveGroupResponse {
+    if version < 3 {
+        let member = kp::leave_group_response::MemberResponse::default()
+            .with_group_instance_id(None)
+            .with_error_code(response.error_code);
+        response.members = vec![member];
+    }
+    response
 }
 
 /// ListOffsets responses: no leader epochs below version 4.

@@ -1,6 +1,9 @@
 //! One message per API and direction, with an element in every array, so that every length field is there to be
 //! damaged.
 
+mod admin;
+mod groups;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -74,6 +77,8 @@ pub(crate) fn requests() -> Vec<Request> {
         .into(),
     ];
     requests.extend(control_requests());
+    requests.extend(groups::requests());
+    requests.extend(admin::requests());
     requests
 }
 
@@ -188,6 +193,8 @@ pub(crate) fn responses() -> Vec<Response> {
         .into(),
     ];
     responses.extend(control_responses());
+    responses.extend(groups::responses());
+    responses.extend(admin::responses());
     responses
 }
 

@@ -99,6 +99,36 @@ fn topics_are_deleted_by_name_in_every_version() {
 }
 
 #[test]
+fn one_member_leaves_a_group_in_every_version() {
+    use kp::leave_group_request::MemberIdentity;
+    use kp::leave_group_response::MemberResponse;
+
+    let member = MemberIdentity::default().with_member_id(str_bytes("member-1"));
+    let request = kp::LeaveGroupRequest::default()
+        .with_group_id(GroupId(str_bytes("job")))
+        .with_members(vec![member.clone()]);
+    let answer = MemberResponse::default().with_error_code(25);
+    let response = kp::LeaveGroupResponse::default().with_members(vec![answer]);
+    for version in ApiKey::LeaveGroup.codec_versions() {
+        let decoded = request_through_the_wire(&request.clone().into(), version);
+        let Request::LeaveGroup(decoded) = decoded else { panic!("{decoded:?}") };
+        assert_eq!(decoded.members, std::slice::from_ref(&member), "version {version}");
+        let decoded = response_through_the_wire(&response.clone().into(), version);
+        let Response::LeaveGroup(decoded) = decoded else { panic!("{decoded:?}") };
+        assert_eq!(decoded.members.len(), 1);
+        assert_eq!(decoded.members[0].error_code, 25, "version {version}");
+        assert_eq!(decoded.error_code, if version < 3 { 25 } else { 0 });
+    }
+    let two = request.clone().with_members(vec![member.clone(), member.clone()]);
+    let error = Request::from(two).encode(2, 1, "client").expect_err("one member at most");
+    assert!(error.to_string().contains("more than one member"), "{error}");
+    let of_instance = member.with_group_instance_id(Some(str_bytes("instance")));
+    let of_instance = request.with_members(vec![of_instance]);
+    let error = Request::from(of_instance).encode(2, 1, "client").expect_err("not by instance");
+    assert!(error.to_string().contains("a member with an instance id"), "{error}");
+}
+
+#[test]
 fn leader_epochs_are_left_out_where_a_version_has_none() {
     use kp::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Message;
+use super::{Message, bytes};
 use crate::error_code::ErrorCode;
 use crate::ids::IsolationLevel;
 use crate::messages::{
@@ -14,23 +14,6 @@ use crate::messages::{
     ProduceRequest, ProduceTopic, Request, Response, SupportedFeature, kp, str_bytes,
 };
 use crate::wire::{Direction, ResponseHeader, WireError};
-
-/// Hexadecimal digits and quoted text, as `0003 'ab' 00`; `|` and spaces only separate.
-fn bytes(text: &str) -> Bytes {
-    let mut bytes = Vec::new();
-    for (index, part) in text.split('\'').enumerate() {
-        if index % 2 == 1 {
-            bytes.extend(part.as_bytes());
-            continue;
-        }
-        let digits: Vec<u32> = part.chars().filter_map(|digit| digit.to_digit(16)).collect();
-        assert_eq!(digits.len() % 2, 0, "whole bytes: {part}");
-        bytes.extend(
-            digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("byte")),
-        );
-    }
-    bytes.into()
-}
 
 fn response(api: ApiKey, version: i16, body: &str) -> Response {
     Response::decode(api, version, bytes(body)).expect("golden bytes")
@@ -105,8 +88,8 @@ fn unsupported_version_is_answered_in_version_0() {
 
 #[test]
 fn unknown_apis_and_versions_can_be_answered() {
-    let unknown = Request::decode(bytes("000b 0009 0000002a ffff 00"));
-    let api = WireError::UnknownApiKey { api_key: 11, api_version: 9, correlation_id: 42 };
+    let unknown = Request::decode(bytes("004b 0000 0000002a ffff 00"));
+    let api = WireError::UnknownApiKey { api_key: 75, api_version: 0, correlation_id: 42 };
     assert_eq!(unknown, Err(api));
     let newer = Request::decode(bytes("0012 0005 0000002b ffff 00 01 01 00"));
     let version = WireError::UnsupportedVersion {

@@ -1,7 +1,9 @@
-//! The codecs that are our own: hand-written bytes, the same bytes as `kafka_protocol` writes, hostile bodies.
+//! The codecs that are our own: hand-written bytes, the same bytes as `kafka_protocol` writes, hostile bodies. And
+//! hand-written bytes of messages behind the guard.
 
 mod differential;
 mod golden;
+mod golden_control;
 mod hostile;
 mod strategies;
 
@@ -9,6 +11,23 @@ use bytes::Bytes;
 
 use super::{ApiKey, Request, Response};
 use crate::wire::{Direction, Reader, RequestHeader, ResponseHeader, WireError};
+
+/// Hexadecimal digits and quoted text, as `0003 'ab' 00`; `|` and spaces only separate.
+fn bytes(text: &str) -> Bytes {
+    let mut bytes = Vec::new();
+    for (index, part) in text.split('\'').enumerate() {
+        if index % 2 == 1 {
+            bytes.extend(part.as_bytes());
+            continue;
+        }
+        let digits: Vec<u32> = part.chars().filter_map(|digit| digit.to_digit(16)).collect();
+        assert_eq!(digits.len() % 2, 0, "whole bytes: {part}");
+        bytes.extend(
+            digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("byte")),
+        );
+    }
+    bytes.into()
+}
 
 /// A message of either direction.
 #[derive(Clone, Debug, PartialEq)]
