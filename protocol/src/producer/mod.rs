@@ -6,6 +6,7 @@
 //! bytes, oldest first, so a broker writes each batch once and in order (KIP-98). Identity and coordinator are the
 //! [`TransactionManager`](crate::transaction::TransactionManager)'s business.
 
+mod delivery;
 mod partition_window;
 mod partitioner;
 mod produce_reaction;
@@ -16,6 +17,7 @@ mod producer_event;
 mod record_accumulator;
 mod sender;
 
+pub use delivery::{BatchId, Delivered, Delivery};
 pub use partitioner::partition_for_key;
 pub use producer::{Producer, ProducerConfig};
 pub use producer_event::ProducerEvent;

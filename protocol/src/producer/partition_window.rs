@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::delivery::Report;
+use super::record_accumulator::QueuedBatch;
 use crate::network::RequestToken;
 use crate::records::{SealedBatch, increment_sequence};
 use crate::{NodeId, ProducerIdAndEpoch, Timestamp};
@@ -32,6 +34,7 @@ pub(super) struct SentBatch {
     pub(super) maybe_written: bool,
     pub(super) attempts: u32,
     pub(super) last_error: Option<Arc<str>>,
+    pub(super) report: Option<Report>,
 }
 
 /// Where a batch is.
@@ -95,13 +98,8 @@ impl PartitionWindow {
     }
 
     /// Gives `batch` the next sequence numbers and takes it, as in flight.
-    pub(super) fn push(
-        &mut self,
-        mut batch: SealedBatch,
-        tag: u64,
-        enqueued_at: Timestamp,
-        transactional: bool,
-    ) -> &mut SentBatch {
+    pub(super) fn push(&mut self, queued: QueuedBatch, transactional: bool) -> &mut SentBatch {
+        let QueuedBatch { mut batch, tag, enqueued_at, report } = queued;
         let base_sequence = self.next_sequence;
         batch.stamp(self.identity, base_sequence, transactional);
         self.next_sequence = increment_sequence(base_sequence, batch.record_count());
@@ -113,6 +111,7 @@ impl PartitionWindow {
             maybe_written: false,
             attempts: 0,
             last_error: None,
+            report,
         });
         let last = self.batches.len() - 1;
         &mut self.batches[last]

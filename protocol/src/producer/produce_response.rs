@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Delivered;
+use super::delivery::Report;
 use super::partition_window::{SentBatch, Status};
 use super::produce_reaction::{Reaction, Retry, reaction};
 use super::producer::{ProduceInFlight, Producer};
@@ -165,7 +167,6 @@ impl Producer {
         window.acked = true;
         window.failures = 0;
         window.retry_at = None;
-        self.accumulator.settle(sent.tag, sent.batch.size_bytes());
         if answer.base_offset >= 0
             && let Some(state) = self.accumulator.tags.get_mut(&sent.tag)
         {
@@ -173,6 +174,12 @@ impl Producer {
             let offset = state.offsets.entry(key.clone()).or_insert(last);
             *offset = last.max(*offset);
         }
+        let told = |number: i64| (number >= 0).then_some(number);
+        let delivered = Delivered {
+            base_offset: told(answer.base_offset),
+            log_append_time_ms: told(answer.log_append_time_ms),
+        };
+        self.accumulator.settle(sent.tag, sent.batch, sent.report, Ok(delivered));
     }
 
     /// The same bytes again, when their turn comes.
@@ -226,7 +233,7 @@ impl Producer {
         let Some(sent) = window.position(token).and_then(|at| window.batches.remove(at)) else {
             return;
         };
-        self.accumulator.settle(sent.tag, sent.batch.size_bytes());
+        self.accumulator.settle(sent.tag, sent.batch, sent.report, Err(&error));
         self.fail_tag(sent.tag, error);
         self.finish_reset(now, key);
     }
@@ -254,6 +261,7 @@ impl Producer {
             batch: sent.batch,
             tag: sent.tag,
             enqueued_at: sent.enqueued_at,
+            report: sent.report,
         });
         let batches: Vec<QueuedBatch> = batches.collect();
         window.reset_pending = false;
@@ -289,7 +297,13 @@ impl Producer {
                 (state.bytes + first.size_bytes() + second.size_bytes()).saturating_sub(bytes);
             state.outstanding += 1;
         }
-        for (place, half) in [(at, first), (at + 1, second)] {
+        // The second half is told apart by where it began in the whole.
+        let behind = first.record_count();
+        let of_second = whole.report.map(|report| Report {
+            first_record: report.first_record.saturating_add(behind),
+            ..report
+        });
+        for (place, half, report) in [(at, first, whole.report), (at + 1, second, of_second)] {
             window.batches.insert(
                 place,
                 SentBatch {
@@ -300,6 +314,7 @@ impl Producer {
                     maybe_written: false,
                     attempts: 0,
                     last_error: Some(Arc::from(ErrorCode::MESSAGE_TOO_LARGE.to_string())),
+                    report,
                 },
             );
         }
@@ -308,14 +323,16 @@ impl Producer {
     /// Batches that could not be delivered in time.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let limit = self.config.delivery_timeout;
-        let mut expired: Vec<(TopicPartition, u64, usize, Option<Arc<str>>)> = Vec::new();
+        let mut expired: Vec<(TopicPartition, QueuedBatch, Option<Arc<str>>)> = Vec::new();
         for (key, window) in &mut self.windows {
             while let Some(front) = window.batches.front()
                 && front.status == Status::Waiting
                 && now.since(front.enqueued_at) >= limit
                 && let Some(sent) = window.batches.pop_front()
             {
-                expired.push((key.clone(), sent.tag, sent.batch.size_bytes(), sent.last_error));
+                let SentBatch { batch, tag, enqueued_at, report, last_error, .. } = sent;
+                let queued = QueuedBatch { batch, tag, enqueued_at, report };
+                expired.push((key.clone(), queued, last_error));
             }
         }
         let open = self.open.unwrap_or_default();
@@ -328,13 +345,12 @@ impl Producer {
                 {
                     let last = self.windows.get(key).filter(|window| window.failures > 0);
                     let last = last.map(|_| Arc::from("its leader is not known"));
-                    expired.push((key.clone(), queued.tag, queued.batch.size_bytes(), last));
+                    expired.push((key.clone(), queued, last));
                 }
             }
         }
         let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.to_string();
-        for (topic_partition, tag, bytes, last) in expired {
-            self.accumulator.settle(tag, bytes);
+        for (topic_partition, QueuedBatch { batch, tag, report, .. }, last) in expired {
             let error = if last.as_deref() == Some(unknown.as_str()) {
                 let cause = FatalCause::UnknownTopicOrPartition { topic_partition, after: limit };
                 ProduceError::Fatal { cause }
@@ -342,6 +358,7 @@ impl Producer {
                 let cause = AbortCause::DeliveryTimedOut { topic_partition, after: limit, last };
                 ProduceError::Abortable { cause }
             };
+            self.accumulator.settle(tag, batch, report, Err(&error));
             self.fail_tag(tag, error);
         }
     }

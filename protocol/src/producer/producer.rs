@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ProducerEvent;
+use super::delivery::{BatchId, Report};
 use super::partition_window::{PartitionWindow, Status};
 use super::record_accumulator::RecordAccumulator;
 use crate::backoff::{ExponentialBackoff, Jitter};
@@ -192,6 +193,30 @@ impl Producer {
         batch: SealedBatch,
         tag: u64,
     ) {
+        self.queue(now, topic_partition, batch, tag, None);
+    }
+
+    /// As [`send_batch`](Self::send_batch), and tells what becomes of it by [`ProducerEvent::Delivered`] events that
+    /// together cover each of its records once.
+    pub fn send_reported_batch(
+        &mut self,
+        now: Timestamp,
+        topic_partition: TopicPartition,
+        batch: SealedBatch,
+        tag: u64,
+        batch_id: BatchId,
+    ) {
+        self.queue(now, topic_partition, batch, tag, Some(Report { batch_id, first_record: 0 }));
+    }
+
+    fn queue(
+        &mut self,
+        now: Timestamp,
+        topic_partition: TopicPartition,
+        batch: SealedBatch,
+        tag: u64,
+        report: Option<Report>,
+    ) {
         if self.is_transactional() {
             let is_late = match self.open {
                 Some(open) => tag < open,
@@ -201,18 +226,22 @@ impl Producer {
                 // A bug of the caller, which must not pass as a lost record.
                 let cause = FatalCause::LateBatch { topic_partition, tag };
                 let error = ProduceError::Fatal { cause };
+                self.accumulator.report(batch, report, Err(&error));
                 self.late = Some(error.clone());
                 self.transactions.fail(error);
                 self.advance(now);
                 return;
             }
-            if self.open == Some(tag) && self.transactions.error().is_some() {
+            if self.open == Some(tag)
+                && let Some(error) = self.transactions.error()
+            {
+                self.accumulator.report(batch, report, Err(error));
                 return;
             }
         } else if self.transactions.identity().is_none() && !self.transactions.is_initializing() {
             self.transactions.init(now);
         }
-        self.accumulator.push(now, topic_partition, batch, tag);
+        self.accumulator.push(now, topic_partition, batch, tag, report);
         self.advance(now);
     }
 
@@ -248,8 +277,9 @@ impl Producer {
     /// Aborts the open transaction, once nothing of it is in flight. Ends with [`ProducerEvent::Aborted`].
     pub fn abort_transaction(&mut self, now: Timestamp) {
         if let Some(open) = self.open {
-            self.accumulator.drop_queued(open);
-            self.drop_waiting();
+            let error = ProduceError::Abortable { cause: AbortCause::Discarded };
+            self.accumulator.drop_queued(open, &error);
+            self.drop_waiting(&error);
         }
         self.end(now, false, self.config.transaction.max_block);
     }
@@ -261,8 +291,8 @@ impl Producer {
         for state in self.accumulator.tags.values_mut().filter(|state| state.outstanding > 0) {
             state.error.get_or_insert_with(|| error.clone());
         }
-        self.accumulator.drop_all_queued();
-        self.drop_waiting();
+        self.accumulator.drop_all_queued(&error);
+        self.drop_waiting(&error);
         self.transactions.fail(error);
         self.discarding = true;
         self.advance(now);
@@ -340,7 +370,9 @@ impl Producer {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<ProducerEvent> {
-        self.events.pop_front()
+        // A flush ends after the batches that it waited for.
+        let delivery = self.accumulator.poll_delivery().map(ProducerEvent::Delivered);
+        delivery.or_else(|| self.events.pop_front())
     }
 
     /// Metadata that turned out to be old.
@@ -441,8 +473,8 @@ impl Producer {
                 }
                 TransactionEvent::Failed(error) => {
                     if let Some(open) = self.open {
-                        self.accumulator.drop_queued(open);
-                        self.drop_waiting();
+                        self.accumulator.drop_queued(open, &error);
+                        self.drop_waiting(&error);
                         self.accumulator.tags.entry(open).or_default().error.get_or_insert(error);
                     }
                 }
@@ -455,7 +487,7 @@ impl Producer {
             self.events.push_back(ProducerEvent::Initialized(result));
         } else if let Err(error) = result {
             // Nobody asked for this identity but the batches that need one.
-            self.accumulator.drop_all_queued();
+            self.accumulator.drop_all_queued(&error);
             for state in self.accumulator.tags.values_mut() {
                 state.error.get_or_insert(error.clone());
             }
@@ -529,13 +561,16 @@ impl Producer {
     }
 
     /// Drops batches that wait to be sent again; those in flight are still answered.
-    fn drop_waiting(&mut self) {
+    fn drop_waiting(&mut self, error: &ProduceError) {
         for window in self.windows.values_mut() {
             window.retry_at = None;
-            for sent in window.batches.iter().filter(|sent| sent.status == Status::Waiting) {
-                self.accumulator.settle(sent.tag, sent.batch.size_bytes());
+            for sent in std::mem::take(&mut window.batches) {
+                if sent.status == Status::Waiting {
+                    self.accumulator.settle(sent.tag, sent.batch, sent.report, Err(error));
+                } else {
+                    window.batches.push_back(sent);
+                }
             }
-            window.batches.retain(|sent| sent.status != Status::Waiting);
         }
     }
 
@@ -550,8 +585,10 @@ impl Producer {
         if let Some(ending) = self.ending {
             self.finish_verb(ending.committed, Some(error.clone()));
         }
-        self.accumulator.clear();
-        self.windows.clear();
+        for sent in std::mem::take(&mut self.windows).into_values().flat_map(|w| w.batches) {
+            self.accumulator.settle(sent.tag, sent.batch, sent.report, Err(error));
+        }
+        self.accumulator.clear(error);
         self.in_flight.clear();
         self.open = None;
         self.closed = None;

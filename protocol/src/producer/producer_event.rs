@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::Delivery;
 use crate::transaction::ProduceError;
 use crate::{ProducerIdAndEpoch, TopicPartition};
 
-/// What became of a verb of the [`Producer`](super::Producer). Each call that was accepted ends with exactly one.
+/// What became of a verb of the [`Producer`](super::Producer), of which each that was accepted ends with exactly one; and of
+/// batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProducerEvent {
     /// The end of `init_transactions`.
@@ -20,6 +22,8 @@ pub enum ProducerEvent {
         /// where. Otherwise the tag's first failure.
         result: Result<BTreeMap<TopicPartition, i64>, ProduceError>,
     },
+    /// The fate of a batch that was sent with a name, or of a part of it. Comes before the end of a flush that waited for it.
+    Delivered(Delivery),
     /// The end of `commit_transaction`.
     Committed(Result<(), ProduceError>),
     /// The end of `abort_transaction`.

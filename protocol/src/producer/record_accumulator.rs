@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::delivery::{Delivered, Delivery, Report};
 use crate::records::SealedBatch;
 use crate::transaction::ProduceError;
 use crate::{Timestamp, TopicPartition};
@@ -13,6 +14,7 @@ pub(super) struct QueuedBatch {
     pub(super) tag: u64,
     /// When it could first have been sent: delivery is timed from here.
     pub(super) enqueued_at: Timestamp,
+    pub(super) report: Option<Report>,
 }
 
 /// What is known of one tag.
@@ -40,6 +42,8 @@ pub(super) struct RecordAccumulator {
     pub(super) tags: BTreeMap<u64, TagState>,
     /// Whether the bound is reached, for the open tag and for the others.
     full: [bool; 2],
+    /// Fates that nobody has been told of yet.
+    deliveries: VecDeque<Delivery>,
 }
 
 impl RecordAccumulator {
@@ -50,6 +54,7 @@ impl RecordAccumulator {
             queues: BTreeMap::new(),
             tags: BTreeMap::new(),
             full: [false; 2],
+            deliveries: VecDeque::new(),
         }
     }
 
@@ -59,6 +64,7 @@ impl RecordAccumulator {
         key: TopicPartition,
         batch: SealedBatch,
         tag: u64,
+        report: Option<Report>,
     ) {
         let state = self.tags.entry(tag).or_default();
         state.bytes += batch.size_bytes();
@@ -68,6 +74,7 @@ impl RecordAccumulator {
             batch,
             tag,
             enqueued_at: now,
+            report,
         });
     }
 
@@ -103,32 +110,59 @@ impl RecordAccumulator {
     }
 
     /// A batch of `tag` is out of the account: acknowledged or failed.
-    pub(super) fn settle(&mut self, tag: u64, bytes: usize) {
+    pub(super) fn settle(
+        &mut self,
+        tag: u64,
+        batch: SealedBatch,
+        report: Option<Report>,
+        result: Result<Delivered, &ProduceError>,
+    ) {
         if let Some(state) = self.tags.get_mut(&tag) {
-            state.bytes = state.bytes.saturating_sub(bytes);
+            state.bytes = state.bytes.saturating_sub(batch.size_bytes());
             state.outstanding = state.outstanding.saturating_sub(1);
+        }
+        self.report(batch, report, result);
+    }
+
+    /// Tells the sender of a batch, if it wants to know.
+    pub(super) fn report(
+        &mut self,
+        batch: SealedBatch,
+        report: Option<Report>,
+        result: Result<Delivered, &ProduceError>,
+    ) {
+        if let Some(Report { batch_id, first_record }) = report {
+            let record_count = batch.record_count();
+            let result = result.map_err(Clone::clone);
+            let delivery = Delivery { batch_id, first_record, record_count, result, batch };
+            self.deliveries.push_back(delivery);
         }
     }
 
-    /// Drops what waits for `tag`.
-    pub(super) fn drop_queued(&mut self, tag: u64) {
+    pub(super) fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+
+    /// Drops what waits for `tag`, because of `error`.
+    pub(super) fn drop_queued(&mut self, tag: u64, error: &ProduceError) {
         let lane = self.lane(tag);
         let dropped: Vec<QueuedBatch> =
             self.queues.remove(&lane).into_iter().flatten().flat_map(|(_, queue)| queue).collect();
         for batch in dropped {
-            self.settle(batch.tag, batch.batch.size_bytes());
+            self.settle(batch.tag, batch.batch, batch.report, Err(error));
         }
     }
 
     /// Drops everything that waits.
-    pub(super) fn drop_all_queued(&mut self) {
+    pub(super) fn drop_all_queued(&mut self, error: &ProduceError) {
         for lane in self.queues.keys().copied().collect::<Vec<_>>() {
-            self.drop_queued(lane);
+            self.drop_queued(lane, error);
         }
     }
 
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    /// Forgets everything, because of `error`.
+    pub(super) fn clear(&mut self, error: &ProduceError) {
+        self.drop_all_queued(error);
         self.queues.clear();
         self.tags.clear();
     }

@@ -158,7 +158,7 @@ impl Producer {
         } else {
             let queues = self.accumulator.sendable(self.open.unwrap_or_default())?;
             let queued = queues.get_mut(key)?.pop_front()?;
-            window.push(queued.batch, queued.tag, queued.enqueued_at, transactional)
+            window.push(queued, transactional)
         };
         sent.status = Status::InFlight(token, node);
         sent.attempts = sent.attempts.saturating_add(1);

@@ -3,15 +3,17 @@ use crate::records::{BatchBuilder, Compression};
 
 const IDENTITY: ProducerIdAndEpoch = ProducerIdAndEpoch { producer_id: 7, producer_epoch: 1 };
 
+fn queued(records: usize) -> QueuedBatch {
+    QueuedBatch { batch: batch(records), tag: 0, enqueued_at: Timestamp::ZERO, report: None }
+}
+
 #[test]
 fn sequences_count_records_and_wrap_to_zero() {
     let mut window = PartitionWindow::new(IDENTITY);
     window.next_sequence = i32::MAX - 1;
     let sequences: Vec<i32> = [1, 3, 1]
         .into_iter()
-        .map(|records| {
-            window.push(batch(records), 0, Timestamp::ZERO, true).batch.header().base_sequence
-        })
+        .map(|records| window.push(queued(records), true).batch.header().base_sequence)
         .collect();
     assert_eq!(sequences, vec![i32::MAX - 1, i32::MAX, 2]);
 }
@@ -19,7 +21,7 @@ fn sequences_count_records_and_wrap_to_zero() {
 #[test]
 fn identity_changes_only_when_nothing_is_unresolved() {
     let mut window = PartitionWindow::new(IDENTITY);
-    window.push(batch(2), 0, Timestamp::ZERO, false);
+    window.push(queued(2), false);
     let next = ProducerIdAndEpoch { producer_epoch: 2, ..IDENTITY };
     window.adopt(next);
     assert_eq!(window.identity, IDENTITY);
@@ -34,8 +36,7 @@ fn retries_go_oldest_first_and_hold_back_what_is_new() {
     let mut window = PartitionWindow::new(IDENTITY);
     assert_eq!(window.next(here, 5, Timestamp::ZERO), Next::New);
     for token in 0..3 {
-        window.push(batch(1), 0, Timestamp::ZERO, true).status =
-            Status::InFlight(RequestToken(token), here);
+        window.push(queued(1), true).status = Status::InFlight(RequestToken(token), here);
     }
     assert_eq!(window.next(here, 5, Timestamp::ZERO), Next::New);
     assert_eq!(window.next(here, 3, Timestamp::ZERO), Next::Nothing);

@@ -8,6 +8,7 @@ use crate::network::{ConnectionClass, Destination, DisconnectReason};
 use crate::records::{BatchBuilder, BatchView, Compression};
 use crate::test_metadata::metadata;
 
+mod deliveries;
 mod partition_model;
 
 #[test]
