@@ -257,12 +257,12 @@ impl Ask {
     }
 }
 
-/// A seed for jitter, different for each client: many clients must not move in step.
 /// Someone who waits for a first connection wants to hear of a wrong address sooner than a running client gives up; an
 /// explicit `default.api.timeout.ms` counts instead.
 const CONNECT_LIMIT: Duration = Duration::from_secs(8);
 
-fn seed() -> u64 {
+/// A seed for jitter, different for each client: many clients must not move in step.
+pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }

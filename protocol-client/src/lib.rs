@@ -15,6 +15,7 @@
 //! | `admin` | topics, configuration, offsets, transactions |
 //! | `consumer` | fetched partitions for a reader |
 //! | `producer` | sealed batches, transactions |
+//! | `record_producer` | records: partitions, batches, acknowledgements |
 //! | `driver` | the loop between sockets, machines and handles |
 //! | `net` | names to addresses, bytes to frames |
 //! | `error` | [`ClientError`]: cause, place, next step |
@@ -28,6 +29,7 @@ mod driver;
 mod error;
 mod net;
 mod producer;
+mod record_producer;
 
 pub use admin::{
     ConfigResource, ListedOffset, NewTopic, OffsetSpec, PartitionDescription, TopicDescription,
@@ -39,3 +41,4 @@ pub use error::{ClientError, Recovery};
 pub use millstream_protocol::fetch::{FetchError, FetchEvent, FetchStart, FetchedPartition};
 pub use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
 pub use producer::Producer;
+pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};

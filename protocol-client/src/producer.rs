@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millstream_protocol::network::RequestError;
-use millstream_protocol::producer::{self as machine, ProducerEvent};
+use millstream_protocol::producer::{self as machine, BatchId, Delivery, ProducerEvent};
 use millstream_protocol::records::SealedBatch;
 use millstream_protocol::transaction::{FatalCause, ProduceError};
 use millstream_protocol::{ProducerIdAndEpoch, Timestamp, TopicPartition};
@@ -104,15 +104,53 @@ impl Producer {
     /// Queues a sealed batch; never blocks. Batches of one tag for one partition keep their order. After a failure of the
     /// transaction further batches of it are dropped; [`flush`](Self::flush) tells.
     pub fn send_batch(&self, partition: TopicPartition, batch: SealedBatch, tag: u64) {
+        self.queue(partition, batch, tag, None);
+    }
+
+    fn queue(
+        &self,
+        partition: TopicPartition,
+        batch: SealedBatch,
+        tag: u64,
+        batch_id: Option<BatchId>,
+    ) {
         let shared = &self.handle.shared;
         let mut state = shared.lock();
         if !state.topics.contains(&partition.topic) {
             state.topics.insert(Arc::clone(&partition.topic));
             state.new_topics.push(Arc::clone(&partition.topic));
         }
-        state.machine.send_batch(shared.now(), partition, batch, tag);
+        let (now, machine) = (shared.now(), &mut state.machine);
+        match batch_id {
+            Some(id) => machine.send_reported_batch(now, partition, batch, tag, id),
+            None => machine.send_batch(now, partition, batch, tag),
+        }
         drop(state);
         self.wake_driver();
+    }
+
+    /// As [`send_batch`](Self::send_batch); what becomes of the batch is told to [`on_delivery`](Self::on_delivery), part
+    /// by part if the broker takes it only in parts.
+    pub fn send_reported_batch(
+        &self,
+        partition: TopicPartition,
+        batch: SealedBatch,
+        tag: u64,
+        batch_id: BatchId,
+    ) {
+        self.queue(partition, batch, tag, Some(batch_id));
+    }
+
+    /// `tell` is called for each batch sent by [`send_reported_batch`](Self::send_reported_batch), from the driver's task
+    /// as a rule; it must not block. It replaces an earlier one.
+    pub fn on_delivery(&self, tell: Arc<dyn Fn(Delivery) + Send + Sync>) {
+        self.handle.shared.lock().on_delivery = Some(tell);
+    }
+
+    /// Whether it has a transactional id.
+    #[must_use]
+    pub fn is_transactional(&self) -> bool {
+        self.handle.shared.lock().machine.is_transactional()
     }
 
     /// True while the queued and unacknowledged bytes of `tag` are below the bound (`buffer.memory`, counted apart for the
@@ -230,6 +268,7 @@ pub(crate) struct ProducerState {
     /// Those of them the driver does not know of yet.
     pub(crate) new_topics: Vec<Arc<str>>,
     on_capacity: Option<Arc<dyn Fn() + Send + Sync>>,
+    on_delivery: Option<Arc<dyn Fn(Delivery) + Send + Sync>>,
     waiters: Waiters,
     closed: bool,
 }
@@ -261,6 +300,7 @@ impl ProducerShared {
             topics: BTreeSet::new(),
             new_topics: Vec::new(),
             on_capacity: None,
+            on_delivery: None,
             waiters: Waiters::default(),
             closed: false,
         };
@@ -280,17 +320,24 @@ impl ProducerShared {
     pub(crate) fn deliver_events(&self) -> bool {
         let mut delivered = false;
         let mut capacity = None;
-        {
+        // One at a time, because those who are told are told without the lock: they may well ask for capacity. And in
+        // order: whoever waits for a flush finds its batches told.
+        loop {
             let mut state = self.lock();
-            while let Some(event) = state.machine.poll_event() {
-                delivered = true;
-                match event {
-                    ProducerEvent::Capacity => capacity.clone_from(&state.on_capacity),
-                    event => state.waiters.end(event),
+            let Some(event) = state.machine.poll_event() else { break };
+            delivered = true;
+            match event {
+                ProducerEvent::Capacity => capacity.clone_from(&state.on_capacity),
+                ProducerEvent::Delivered(delivery) => {
+                    let tell = state.on_delivery.clone();
+                    drop(state);
+                    if let Some(tell) = tell {
+                        tell(delivery);
+                    }
                 }
+                event => state.waiters.end(event),
             }
         }
-        // Called without the lock: it may well ask for capacity.
         if let Some(notify) = capacity {
             notify();
         }
@@ -302,9 +349,12 @@ impl ProducerShared {
         let notify = {
             let mut state = self.lock();
             state.closed = true;
+            state.machine.close();
             state.waiters = Waiters::default();
             state.on_capacity.clone()
         };
+        // What was still under way will not be told of any more.
+        self.deliver_events();
         if let Some(notify) = notify {
             notify();
         }
@@ -322,7 +372,8 @@ impl Waiters {
             ProducerEvent::Committed(result) => tell(&mut self.committed, &result),
             ProducerEvent::Aborted(result) => tell(&mut self.aborted, &result),
             ProducerEvent::Discarded => tell(&mut self.discarded, &Ok(())),
-            ProducerEvent::Capacity => {}
+            // Told without waiting for them.
+            ProducerEvent::Capacity | ProducerEvent::Delivered(_) => {}
         }
     }
 }

@@ -105,6 +105,8 @@ pub struct ClientConfig {
     pub max_in_flight: u32,
     /// `compression.type`. Default none.
     pub compression_type: Compression,
+    /// `partitioner.ignore.keys`: records with a key are spread like those without. Default false.
+    pub partitioner_ignore_keys: bool,
 
     ignored: BTreeSet<&'static str>,
     explicit: BTreeSet<&'static str>,
@@ -160,6 +162,7 @@ impl ClientConfig {
             max_request_size: 8 << 20,
             max_in_flight: 5,
             compression_type: Compression::None,
+            partitioner_ignore_keys: false,
             ignored: BTreeSet::new(),
             explicit: BTreeSet::new(),
         }

@@ -267,7 +267,7 @@ const PROPERTIES: &[Property] = &[
         "partitioner.class",
         "custom partitioners are Java classes; keys are hashed as Kafka's own clients hash them",
     ),
-    ignored("partitioner.ignore.keys", PARTITIONER),
+    honoured("partitioner.ignore.keys", |c, v| put(&mut c.partitioner_ignore_keys, boolean(v))),
     honoured("receive.buffer.bytes", |c, v| put(&mut c.receive_buffer_bytes, socket_buffer(v))),
     honoured("reconnect.backoff.max.ms", |c, v| {
         put(&mut c.reconnect_backoff_max, milliseconds(v, 0))

@@ -16,8 +16,10 @@ mod producer;
 mod producer_event;
 mod record_accumulator;
 mod sender;
+mod sticky_partitioner;
 
 pub use delivery::{BatchId, Delivered, Delivery};
 pub use partitioner::partition_for_key;
 pub use producer::{Producer, ProducerConfig};
 pub use producer_event::ProducerEvent;
+pub use sticky_partitioner::StickyPartitioner;

@@ -298,6 +298,11 @@ impl Producer {
         self.advance(now);
     }
 
+    /// Nothing will be sent or answered any more: whoever waits for anything is told so.
+    pub fn close(&mut self) {
+        self.reset(&ProduceError::Fatal { cause: FatalCause::Request(RequestError::Closed) });
+    }
+
     /// The next request to send at `now`, if any.
     pub fn poll_request(&mut self, now: Timestamp, metadata: &Metadata) -> Option<OutgoingRequest> {
         if let Some(request) = self.transactions.poll_request(now) {
@@ -380,7 +385,9 @@ impl Producer {
         self.transactions.poll_stale_metadata().or_else(|| self.stale.pop_front())
     }
 
-    pub(super) const fn is_transactional(&self) -> bool {
+    /// Whether it has a transactional id.
+    #[must_use]
+    pub const fn is_transactional(&self) -> bool {
         self.config.transaction.transactional_id.is_some()
     }
 

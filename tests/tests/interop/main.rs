@@ -4,4 +4,5 @@
 
 mod fixtures;
 mod records_are_read_identically;
+mod records_go_where_javas_go;
 mod transactions_are_seen_alike;

@@ -1,0 +1,80 @@
+//! Why a record was not taken.
+
+use std::time::Duration;
+
+use millstream_protocol::TopicPartition;
+use millstream_protocol::records::RecordsError;
+use millstream_protocol::transaction::ProduceError;
+use thiserror::Error;
+
+use crate::ClientError;
+
+/// A record was not taken: nothing of it will be written.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Too many bytes wait for their acknowledgement. Only from [`try_send`](super::RecordProducer::try_send).
+    #[error(
+        "{topic_partition}: buffer.memory ({buffer_memory} bytes) is full; wait for acknowledgements, or use send()"
+    )]
+    Full {
+        /// Where the record was to go.
+        topic_partition: TopicPartition,
+        /// The bound.
+        buffer_memory: usize,
+    },
+    /// No room within `max.block.ms`.
+    #[error(
+        "topic '{topic}': no room in buffer.memory within {after:?} (max.block.ms): the brokers acknowledge more slowly than records come"
+    )]
+    NoRoom {
+        /// The topic.
+        topic: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The partitions of the topic are not known yet. Only from [`try_send`](super::RecordProducer::try_send); call
+    /// [`prepare`](super::RecordProducer::prepare) first.
+    #[error("topic '{topic}' was not prepared: its partitions are not known yet")]
+    NotPrepared {
+        /// The topic.
+        topic: String,
+    },
+    /// There is no such partition.
+    #[error("topic '{topic}' has {partitions} partitions, there is no partition {partition}")]
+    UnknownPartition {
+        /// The topic.
+        topic: String,
+        /// The partition that was named.
+        partition: i32,
+        /// How many there are.
+        partitions: i32,
+    },
+    /// The record alone is larger than a request may be.
+    #[error(
+        "{topic_partition}: a record of {bytes} bytes is larger than max.request.size ({max_request_size} bytes)"
+    )]
+    RecordTooLarge {
+        /// Where it was to go.
+        topic_partition: TopicPartition,
+        /// Its size in a batch of its own, before compression.
+        bytes: usize,
+        /// The bound.
+        max_request_size: usize,
+    },
+    /// The record can not be encoded.
+    #[error("{topic_partition}: {source}")]
+    Encode {
+        /// Where it was to go.
+        topic_partition: TopicPartition,
+        /// Why.
+        #[source]
+        source: RecordsError,
+    },
+    /// The topic can not be found out about.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The producer is in no state to write: no transaction is open, or the open one has failed.
+    #[error(transparent)]
+    Producer(#[from] ProduceError),
+}

@@ -1,0 +1,401 @@
+//! Writing record by record: partitioning, batching, acknowledgements, transactions.
+
+mod delivery;
+mod error;
+mod linger;
+mod open_batches;
+mod record;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use millstream_protocol::ProducerIdAndEpoch;
+use millstream_protocol::producer::{self as machine, BatchId};
+use millstream_protocol::transaction::{AbortCause, ProduceError};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use self::delivery::BatchFate;
+use self::open_batches::{BatchOptions, OpenBatches, Ready, Taken};
+use crate::{ClientError, KafkaClient, Producer};
+
+pub use self::delivery::Delivery;
+pub use self::error::SendError;
+pub use self::record::{ProducerRecord, RecordMetadata};
+
+/// Writes records as Kafka's own producer does, always idempotent (KIP-98): batches per partition by `batch.size` and
+/// `linger.ms`, keys hashed by murmur2, records without a key to one partition until its batch is full (KIP-794), memory
+/// bounded by `buffer.memory`, each record acknowledged by all in-sync replicas or failed after `delivery.timeout.ms`.
+///
+/// Cheap to clone; all clones are one producer. Records that were taken and not yet sent are lost with the last clone:
+/// end with [`close`](Self::close).
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use millstream_protocol_client::{ClientConfig, KafkaClient, ProducerRecord};
+///
+/// let client = KafkaClient::connect(ClientConfig::new("localhost:9092")).await?;
+/// let producer = client.record_producer(None);
+/// let record = ProducerRecord::to("flights", b"on time").key(b"UA1545");
+/// let written = producer.send(&record).await?.wait().await?;
+/// println!("{} at offset {:?}", written.topic_partition, written.offset);
+/// producer.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordProducer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: KafkaClient,
+    producer: Producer,
+    max_block: Duration,
+    // Held for one record, or for closing batches; never across an await. The machine's lock is taken inside, never around.
+    state: Mutex<State>,
+    fates: Arc<Fates>,
+    /// A batch was begun while none was open, or the producer is gone.
+    opened: Arc<Notify>,
+    /// The bound of memory was left.
+    room: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    batches: OpenBatches,
+    transaction: Transaction,
+}
+
+/// Batches under way.
+#[derive(Debug, Default)]
+struct Fates {
+    under_way: Mutex<UnderWay>,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    by_id: HashMap<u64, (Arc<BatchFate>, i32)>,
+    next_id: u64,
+}
+
+/// Which transaction records belong to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transaction {
+    tag: u64,
+    /// Records may be sent. Not while it is being ended.
+    open: bool,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The linger task sees that nobody is left.
+        self.opened.notify_one();
+    }
+}
+
+impl KafkaClient {
+    /// A producer of single records: idempotent (`None`) or transactional.
+    #[must_use]
+    pub fn record_producer(&self, transactional_id: Option<&str>) -> RecordProducer {
+        let config = self.config();
+        let size = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let options = BatchOptions {
+            batch_bytes: size(config.batch_size),
+            max_request_bytes: size(config.max_request_size),
+            buffer_bytes: config.buffer_memory,
+            linger: config.linger,
+            compression: config.compression_type,
+            ignore_keys: config.partitioner_ignore_keys,
+        };
+        let (max_block, max_age) = (config.max_block, config.metadata_max_age);
+        let producer = self.producer(transactional_id);
+        let fates = Arc::new(Fates::default());
+        let room = Arc::new(Notify::new());
+        let opened = Arc::new(Notify::new());
+        let batches = OpenBatches::new(options, crate::client::seed());
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
+            let (on_room, told, owner) = (Arc::clone(&room), Arc::clone(&fates), shared.clone());
+            producer.on_capacity(Arc::new(move || on_room.notify_waiters()));
+            producer.on_delivery(Arc::new(move |delivery| told.tell(delivery, &owner)));
+            Shared {
+                client: self.clone(),
+                max_block,
+                state: Mutex::new(State { batches, transaction: Transaction::default() }),
+                fates,
+                opened: Arc::clone(&opened),
+                room,
+                producer,
+            }
+        });
+        tokio::spawn(linger::run(Arc::downgrade(&shared), opened, max_age));
+        RecordProducer { shared }
+    }
+}
+
+impl RecordProducer {
+    /// Takes a record, waiting for room in `buffer.memory` and for the topic's partitions up to `max.block.ms`. Records of
+    /// one partition are written in the order of these calls.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`]; the record is not written then.
+    pub async fn send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
+        let deadline = Instant::now() + self.shared.max_block;
+        loop {
+            let room = self.shared.room.notified();
+            match self.try_send(record) {
+                Err(SendError::Full { .. }) => {
+                    if timeout_at(deadline, room).await.is_err() {
+                        let topic = record.topic.to_owned();
+                        return Err(SendError::NoRoom { topic, after: self.shared.max_block });
+                    }
+                }
+                Err(SendError::NotPrepared { .. }) => self.prepare(record.topic).await?,
+                Err(error @ SendError::UnknownPartition { partition, .. }) => {
+                    // The topic may have grown.
+                    let partitions = self.shared.describe(&Arc::from(record.topic)).await?;
+                    if !(0..partitions).contains(&partition) {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes a record if there is room for it now and its topic was prepared, by [`prepare`](Self::prepare) or an earlier
+    /// [`send`](Self::send). Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`]; the record is not written then.
+    pub fn try_send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
+        let shared = &self.shared;
+        let timestamp = record.timestamp.unwrap_or_else(wall_clock_ms);
+        let Taken { delivery, ready, first } = {
+            let mut state = shared.lock();
+            let tag = shared.open_tag(&state, "send")?;
+            let has_room = || shared.producer.has_capacity(tag);
+            let mut taken = state.batches.append(record, timestamp, has_room)?;
+            // Handed over under the lock: two batches of a partition must not overtake each other.
+            if let Some(ready) = taken.ready.take() {
+                shared.hand_over(ready, tag);
+            }
+            taken
+        };
+        debug_assert!(ready.is_none(), "it was handed over");
+        if first {
+            shared.opened.notify_one();
+        }
+        Ok(delivery)
+    }
+
+    /// Learns a topic's partitions, waiting up to `max.block.ms` for the topic to exist.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Client`]: there is no such topic, or no broker answers.
+    pub async fn prepare(&self, topic: &str) -> Result<(), SendError> {
+        if self.shared.lock().batches.knows(topic) {
+            return Ok(());
+        }
+        self.shared.describe(&Arc::from(topic)).await.map(|_| ())
+    }
+
+    /// Sends what is open and waits until everything taken so far is acknowledged or has failed.
+    ///
+    /// # Errors
+    ///
+    /// The first failure since the last flush.
+    pub async fn flush(&self) -> Result<(), SendError> {
+        let tag = self.shared.send_open("flush", true)?;
+        self.shared.producer.flush(tag).await?;
+        Ok(())
+    }
+
+    /// [`flush`](Self::flush), then the end of the producer: what is sent later fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    pub async fn close(self) -> Result<(), SendError> {
+        let open = self.shared.lock().transaction.open;
+        if open || !self.shared.producer.is_transactional() { self.flush().await } else { Ok(()) }
+    }
+
+    /// Fences: becomes the newest producer of the transactional id, whose earlier transaction is aborted. To be called
+    /// once before the first transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError`]; after `max.block.ms` at the latest.
+    pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
+        let deadline = Instant::now() + self.shared.max_block;
+        loop {
+            match self.shared.producer.init_transactions().await {
+                // The transaction of a former owner is being aborted; that ends by itself.
+                Err(ProduceError::ConcurrentTransactions { .. }) if Instant::now() < deadline => {
+                    tokio::time::sleep(WHILE_ABORTING).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Opens a transaction: what is sent from now on belongs to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::InvalidState`] if one is open already or `init_transactions` is missing; [`ProduceError::Fenced`] if
+    /// another producer has taken over.
+    pub async fn begin_transaction(&self) -> Result<(), ProduceError> {
+        let producer = &self.shared.producer;
+        if producer.needs_bump() {
+            producer.bump_epoch().await?;
+        }
+        let mut state = self.shared.lock();
+        if state.transaction.open {
+            let (verb, state) = ("begin_transaction", "in a transaction already");
+            return Err(ProduceError::InvalidState { verb, state });
+        }
+        let tag = state.transaction.tag + 1;
+        producer.begin_transaction(tag)?;
+        state.transaction = Transaction { tag, open: true };
+        Ok(())
+    }
+
+    /// Sends what is open, waits for the acknowledgements, and commits.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::Abortable`]: nothing of it is visible, call [`abort_transaction`](Self::abort_transaction) and begin
+    /// anew. [`ProduceError::UnknownOutcome`]: no definite answer came within `default.api.timeout.ms`.
+    pub async fn commit_transaction(&self) -> Result<(), SendError> {
+        self.shared.send_open("commit_transaction", false)?;
+        let limit = self.shared.client.config().default_api_timeout;
+        Ok(self.shared.producer.commit_transaction(limit).await?)
+    }
+
+    /// Drops what is open, and aborts: nothing of the transaction is ever visible to readers that are `read_committed`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError`]; the broker aborts by itself after `transaction.timeout.ms`.
+    pub async fn abort_transaction(&self) -> Result<(), SendError> {
+        let mut dropped = Vec::new();
+        {
+            let mut state = self.shared.lock();
+            state.transaction.open = false;
+            state.batches.close_all(&mut dropped)?;
+        }
+        for Ready { batch, fate, .. } in dropped {
+            let error = ProduceError::Abortable { cause: AbortCause::Discarded };
+            fate.tell(0, batch.record_count(), Err(error));
+        }
+        Ok(self.shared.producer.abort_transaction().await?)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What records belong to now.
+    fn open_tag(&self, state: &State, verb: &'static str) -> Result<u64, ProduceError> {
+        if self.producer.is_transactional() && !state.transaction.open {
+            let state = "in no transaction: call begin_transaction first";
+            return Err(ProduceError::InvalidState { verb, state });
+        }
+        Ok(state.transaction.tag)
+    }
+
+    fn hand_over(&self, ready: Ready, tag: u64) {
+        let Ready { topic_partition, batch, fate } = ready;
+        let batch_id = self.fates.add(fate, batch.record_count());
+        self.producer.send_reported_batch(topic_partition, batch, tag, batch_id);
+    }
+
+    /// Sends what is open; gives the tag it belongs to. Unless the transaction `goes_on`, nothing can be sent behind it.
+    fn send_open(&self, verb: &'static str, goes_on: bool) -> Result<u64, SendError> {
+        let mut state = self.lock();
+        let tag = self.open_tag(&state, verb)?;
+        let mut ready = Vec::new();
+        let closed = state.batches.close_all(&mut ready);
+        ready.into_iter().for_each(|ready| self.hand_over(ready, tag));
+        closed?;
+        state.transaction.open &= goes_on;
+        Ok(tag)
+    }
+
+    /// Sends what has waited for `linger.ms`; gives when there is more to do.
+    fn send_due(&self) -> Result<Option<Instant>, SendError> {
+        let mut state = self.lock();
+        let mut ready = Vec::new();
+        let next = state.batches.close_due(Instant::now(), &mut ready);
+        let tag = state.transaction.tag;
+        ready.into_iter().for_each(|ready| self.hand_over(ready, tag));
+        next
+    }
+
+    /// Asks the brokers for a topic's partitions; gives how many there are.
+    async fn describe(&self, topic: &Arc<str>) -> Result<i32, SendError> {
+        let deadline = Instant::now() + self.max_block;
+        loop {
+            if let Some(described) = self.client.describe_topic(topic).await? {
+                let led: Vec<bool> = described.partitions.iter().map(|p| p.leader >= 0).collect();
+                self.lock().batches.describe(topic, &led, Instant::now());
+                return Ok(i32::try_from(led.len()).unwrap_or(i32::MAX));
+            }
+            if Instant::now() >= deadline {
+                let operation = "write".to_owned();
+                let topic = topic.to_string();
+                return Err(ClientError::UnknownTopic { operation, topic }.into());
+            }
+        }
+    }
+}
+
+impl Fates {
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, fate: Arc<BatchFate>, record_count: i32) -> BatchId {
+        let mut under_way = self.lock();
+        let id = under_way.next_id;
+        under_way.next_id += 1;
+        under_way.by_id.insert(id, (fate, record_count));
+        BatchId(id)
+    }
+
+    /// Tells those who wait for a batch, and gives its memory back.
+    fn tell(&self, delivery: machine::Delivery, shared: &Weak<Shared>) {
+        let machine::Delivery { batch_id, first_record, record_count, result, batch } = delivery;
+        let fate = {
+            let mut under_way = self.lock();
+            let Some((fate, left)) = under_way.by_id.get_mut(&batch_id.0) else { return };
+            *left -= record_count;
+            let (fate, is_whole) = (Arc::clone(fate), *left <= 0);
+            if is_whole {
+                under_way.by_id.remove(&batch_id.0);
+            }
+            fate
+        };
+        fate.tell(first_record, record_count, result);
+        if let Some(shared) = shared.upgrade() {
+            shared.lock().batches.recycle(batch);
+        }
+    }
+}
+
+fn wall_clock_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Between two tries while a former owner's transaction is being aborted.
+const WHILE_ABORTING: Duration = Duration::from_millis(20);

@@ -1,0 +1,295 @@
+//! Records gathered into one open batch per partition, until the batch is full or has waited for `linger.ms`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_protocol::TopicPartition;
+use millstream_protocol::producer::{StickyPartitioner, partition_for_key};
+use millstream_protocol::records::{
+    Appended, BatchBuilder, Compression, RecordsError, SealedBatch,
+};
+use tokio::time::Instant;
+
+use super::delivery::BatchFate;
+use super::{Delivery, ProducerRecord, SendError};
+
+/// What the batches are like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchOptions {
+    pub(super) batch_bytes: usize,
+    pub(super) max_request_bytes: usize,
+    pub(super) buffer_bytes: usize,
+    pub(super) linger: Duration,
+    pub(super) compression: Compression,
+    pub(super) ignore_keys: bool,
+}
+
+/// The open batches of all topics.
+#[derive(Debug)]
+pub(super) struct OpenBatches {
+    options: BatchOptions,
+    topics: HashMap<Arc<str>, Topic>,
+    /// How many batches are open.
+    open: usize,
+    /// Batches that were acknowledged, for their memory.
+    spare: Vec<SealedBatch>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Topic {
+    sticky: StickyPartitioner,
+    /// Partitions with a leader.
+    available: Vec<i32>,
+    partitions: Vec<Partition>,
+    described_at: Instant,
+}
+
+#[derive(Debug)]
+struct Partition {
+    topic_partition: TopicPartition,
+    builder: BatchBuilder,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    fate: Arc<BatchFate>,
+    since: Instant,
+}
+
+/// A batch that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) topic_partition: TopicPartition,
+    pub(super) batch: SealedBatch,
+    pub(super) fate: Arc<BatchFate>,
+}
+
+/// What became of a record.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) delivery: Delivery,
+    /// The batch before it, which had no room for it.
+    pub(super) ready: Option<Ready>,
+    /// It is the first record of the only open batch: somebody must look after `linger.ms`.
+    pub(super) first: bool,
+}
+
+impl OpenBatches {
+    pub(super) fn new(options: BatchOptions, seed: u64) -> Self {
+        Self { options, topics: HashMap::new(), open: 0, spare: Vec::new(), seed }
+    }
+
+    /// Takes what the brokers say of a topic: for each partition, ascending from 0, whether it has a leader. Partitions
+    /// are never taken away, for Kafka does not either.
+    pub(super) fn describe(&mut self, name: &Arc<str>, led: &[bool], now: Instant) {
+        let options = self.options;
+        self.seed = self.seed.wrapping_add(1);
+        let seed = self.seed;
+        let topic = self.topics.entry(Arc::clone(name)).or_insert_with(|| Topic {
+            sticky: StickyPartitioner::new(options.batch_bytes, seed),
+            available: Vec::new(),
+            partitions: Vec::new(),
+            described_at: now,
+        });
+        topic.described_at = now;
+        topic.available.clear();
+        for (partition, has_leader) in (0..).zip(led) {
+            if *has_leader {
+                topic.available.push(partition);
+            }
+            if topic.partitions.len() <= usize::try_from(partition).unwrap_or(0) {
+                topic.partitions.push(Partition {
+                    topic_partition: TopicPartition::new(Arc::clone(name), partition),
+                    builder: BatchBuilder::new(options.compression, options.batch_bytes),
+                    open: None,
+                });
+            }
+        }
+    }
+
+    /// Whether the partitions of a topic are known.
+    pub(super) fn knows(&self, topic: &str) -> bool {
+        self.topics.contains_key(topic)
+    }
+
+    /// Topics that were described before `limit`.
+    pub(super) fn described_before(&self, limit: Instant) -> Vec<Arc<str>> {
+        let old = self.topics.iter().filter(|(_, topic)| topic.described_at < limit);
+        old.map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// Puts a record into its partition's batch. `has_room` is asked before a batch is begun.
+    pub(super) fn append(
+        &mut self,
+        record: &ProducerRecord<'_>,
+        timestamp: i64,
+        has_room: impl FnOnce() -> bool,
+    ) -> Result<Taken, SendError> {
+        let Self { options, topics, open, spare, .. } = self;
+        let Some(topic) = topics.get_mut(record.topic) else {
+            return Err(SendError::NotPrepared { topic: record.topic.to_owned() });
+        };
+        let (partition, chosen_by_us) = topic.choose(record, options.ignore_keys);
+        let partitions = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let Some(target) =
+            usize::try_from(partition).ok().and_then(|index| topic.partitions.get_mut(index))
+        else {
+            let topic = record.topic.to_owned();
+            return Err(SendError::UnknownPartition { topic, partition, partitions });
+        };
+        let ProducerRecord { key, value, headers, .. } = *record;
+        let bytes = BatchBuilder::batch_bytes_for(key, value, headers);
+        if bytes > options.max_request_bytes {
+            let topic_partition = target.topic_partition.clone();
+            let max_request_size = options.max_request_bytes;
+            return Err(SendError::RecordTooLarge { topic_partition, bytes, max_request_size });
+        }
+        let mut ready = None;
+        if let Some(current) = &target.open {
+            let fate = Arc::clone(&current.fate);
+            match target.append(timestamp, record)? {
+                Appended::Record { batch_index, bytes } => {
+                    if chosen_by_us {
+                        topic.sticky.appended(bytes, false);
+                    }
+                    let delivery = Delivery { fate, batch_index };
+                    return Ok(Taken { delivery, ready: None, first: false });
+                }
+                Appended::Full => {
+                    if !has_room() {
+                        return Err(target.full(options.buffer_bytes));
+                    }
+                    ready = target.close(spare)?;
+                    *open = open.saturating_sub(1);
+                }
+            }
+        } else if !has_room() {
+            return Err(target.full(options.buffer_bytes));
+        }
+        let first = *open == 0;
+        let appended = target.append(timestamp, record)?;
+        let Appended::Record { batch_index, bytes } = appended else {
+            return Err(target.full(options.buffer_bytes));
+        };
+        let fate = Arc::new(BatchFate::new(target.topic_partition.clone()));
+        target.open = Some(Open { fate: Arc::clone(&fate), since: Instant::now() });
+        *open += 1;
+        if chosen_by_us {
+            topic.sticky.appended(bytes, ready.is_some());
+        }
+        Ok(Taken { delivery: Delivery { fate, batch_index }, ready, first })
+    }
+
+    /// Closes every batch that has waited for `linger.ms` at `now`; gives when the next one will have.
+    pub(super) fn close_due(
+        &mut self,
+        now: Instant,
+        ready: &mut Vec<Ready>,
+    ) -> Result<Option<Instant>, SendError> {
+        let linger = self.options.linger;
+        let mut next: Option<Instant> = None;
+        self.close_where(ready, |since| {
+            let due = since + linger;
+            if due <= now {
+                return true;
+            }
+            next = Some(next.map_or(due, |next| next.min(due)));
+            false
+        })?;
+        Ok(next)
+    }
+
+    /// Closes every open batch.
+    pub(super) fn close_all(&mut self, ready: &mut Vec<Ready>) -> Result<(), SendError> {
+        self.close_where(ready, |_| true)
+    }
+
+    fn close_where(
+        &mut self,
+        ready: &mut Vec<Ready>,
+        mut is_due: impl FnMut(Instant) -> bool,
+    ) -> Result<(), SendError> {
+        if self.open == 0 {
+            return Ok(());
+        }
+        for topic in self.topics.values_mut() {
+            for (index, partition) in (0..).zip(&mut topic.partitions) {
+                if partition.open.as_ref().is_some_and(|open| is_due(open.since)) {
+                    ready.extend(partition.close(&mut self.spare)?);
+                    topic.sticky.batch_closed(index);
+                    self.open = self.open.saturating_sub(1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the memory of a batch that is no longer needed.
+    pub(super) fn recycle(&mut self, batch: SealedBatch) {
+        if self.options.compression == Compression::None && self.spare.len() < SPARE_MAX {
+            self.spare.push(batch);
+        }
+    }
+}
+
+/// Batches kept for their memory: about as many as are in flight to one broker.
+const SPARE_MAX: usize = 16;
+
+impl Topic {
+    /// The partition, and whether it was ours to choose.
+    fn choose(&mut self, record: &ProducerRecord<'_>, ignore_keys: bool) -> (i32, bool) {
+        if let Some(partition) = record.partition {
+            return (partition, false);
+        }
+        let partitions = i32::try_from(self.partitions.len()).unwrap_or(i32::MAX);
+        match record.key {
+            Some(key) if !ignore_keys => (partition_for_key(key, partitions), false),
+            // Without any leader the record waits with partition 0, for delivery.timeout.ms.
+            _ => (self.sticky.partition(&self.available).unwrap_or(0), true),
+        }
+    }
+}
+
+impl Partition {
+    fn append(
+        &mut self,
+        timestamp: i64,
+        record: &ProducerRecord<'_>,
+    ) -> Result<Appended, SendError> {
+        let appended = self.builder.append(timestamp, record.key, record.value, record.headers);
+        appended.map_err(|source| self.encode_error(source))
+    }
+
+    fn close(&mut self, spare: &mut Vec<SealedBatch>) -> Result<Option<Ready>, SendError> {
+        let Some(open) = self.open.take() else { return Ok(None) };
+        if let Some(batch) = spare.pop() {
+            self.builder.recycle(batch);
+        }
+        match self.builder.build() {
+            Ok(batch) => Ok(batch.map(|batch| Ready {
+                topic_partition: self.topic_partition.clone(),
+                batch,
+                fate: open.fate,
+            })),
+            Err(source) => {
+                // The builder still has its records, and their fate is still open.
+                self.open = Some(open);
+                Err(self.encode_error(source))
+            }
+        }
+    }
+
+    fn full(&self, buffer_memory: usize) -> SendError {
+        SendError::Full { topic_partition: self.topic_partition.clone(), buffer_memory }
+    }
+
+    fn encode_error(&self, source: RecordsError) -> SendError {
+        SendError::Encode { topic_partition: self.topic_partition.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests;
