@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::ClientError;
 
 /// The tries of one call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attempts {
     operation: String,
     started: Instant,
@@ -30,6 +30,11 @@ impl Attempts {
         let jitter = Jitter::new(seed);
         let started = Instant::now();
         Self { operation, started, limit, backoff, jitter, failures: 0, outcome_unknown: false }
+    }
+
+    /// The tries of one item of a call over several: a name and failures of its own, the time limit of the whole.
+    pub(crate) fn part(&self, operation: String) -> Self {
+        Self { operation, failures: 0, outcome_unknown: false, ..self.clone() }
     }
 
     /// What is being done, for error texts.

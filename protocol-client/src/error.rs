@@ -56,6 +56,18 @@ pub enum ClientError {
         /// The topic.
         topic: String,
     },
+    /// The group has members, which would not notice that their offsets are changed and commit over them.
+    #[error("{operation}: group '{group}' has {members} members ({state}); stop them first")]
+    GroupNotEmpty {
+        /// What was to be done.
+        operation: String,
+        /// The group.
+        group: String,
+        /// Its state, as the coordinator names it.
+        state: String,
+        /// How many members it has.
+        members: usize,
+    },
     /// The brokers are too old for the call, or lack the API.
     #[error(
         "{operation}: the broker supports versions {theirs_min} to {theirs_max} of {api}, needed is {ours_min} to {ours_max}; upgrade the brokers"
@@ -117,6 +129,7 @@ impl ClientError {
             Self::Config(_)
             | Self::Broker { .. }
             | Self::UnknownTopic { .. }
+            | Self::GroupNotEmpty { .. }
             | Self::Unsupported { .. } => Recovery::InvalidConfiguration,
             Self::Request { .. } | Self::Closed { .. } => Recovery::Fatal,
         }
@@ -176,6 +189,11 @@ fn hint(code: ErrorCode) -> &'static str {
         ErrorCode::UNKNOWN_MEMBER_ID => {
             "; the group has members of its own: use another group.id for committing"
         }
+        ErrorCode::NON_EMPTY_GROUP => "; the group has members: stop them first",
+        ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => {
+            "; members of the group read the topic: stop them first"
+        }
+        ErrorCode::SECURITY_DISABLED => "; the brokers have no authorizer (authorizer.class.name)",
         _ => "",
     }
 }

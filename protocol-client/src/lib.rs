@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | `config` | Kafka's property names, typed |
 //! | `client` | connect, the handle, single requests |
-//! | `admin` | topics, configuration, offsets, transactions |
+//! | `admin` | topics, configuration, offsets, groups, transactions, permissions |
 //! | `consumer` | fetched partitions for a reader |
 //! | `producer` | sealed batches, transactions |
 //! | `record_producer` | records: partitions, batches, acknowledgements |
@@ -32,7 +32,12 @@ mod producer;
 mod record_producer;
 
 pub use admin::{
-    ConfigResource, ListedOffset, NewTopic, OffsetSpec, PartitionDescription, TopicDescription,
+    AbortTransaction, Acl, AclFilter, AclOperation, AclPatternType, AclPermission, AclResourceType,
+    BrokerDescription, ClusterDescription, ClusterFeature, CommittedOffset, ConfigChange,
+    ConfigEntry, ConfigResource, ConfigSource, GroupDescription, GroupMemberDescription, GroupType,
+    HangingTransaction, ListedGroup, ListedOffset, ListedTransaction, NewTopic, OffsetMove,
+    OffsetSpec, PartitionDescription, PartitionLag, ProducerState, ResetTarget, TopicDescription,
+    TransactionDescription, TransactionFilter,
 };
 pub use client::KafkaClient;
 pub use config::{ClientConfig, ConfigError, OffsetReset, Property, PropertyEffect, properties};

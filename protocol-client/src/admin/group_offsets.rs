@@ -1,7 +1,6 @@
 //! Offsets that are kept under a group's name, without being a member of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use millstream_protocol::messages::kp::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -10,12 +9,26 @@ use millstream_protocol::messages::kp::offset_fetch_request::OffsetFetchRequestT
 use millstream_protocol::messages::kp::{
     GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName,
 };
-use millstream_protocol::network::Destination;
 use millstream_protocol::{ErrorCode, Request, Response, TopicPartition};
 
+use super::ask::Answer;
+use super::groups::coordinator;
+use super::leaders::by_topic;
 use super::text;
+use crate::attempts::Attempts;
 use crate::client::Ask;
 use crate::{ClientError, KafkaClient};
+
+/// An offset that a group has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The next to read.
+    pub offset: i64,
+    /// The leader epoch of the record before; -1 if it was not told.
+    pub leader_epoch: i32,
+    /// What the committer noted; mostly empty.
+    pub metadata: String,
+}
 
 impl KafkaClient {
     /// Commits offsets (the next to read, with the leader epoch of the record before; -1 if unknown) for a group without
@@ -33,7 +46,7 @@ impl KafkaClient {
             return Ok(());
         }
         let mut attempts = self.attempts(format!("commit offsets of group '{group}'"));
-        let destination = Destination::GroupCoordinator(Arc::from(group));
+        let destination = coordinator(group);
         loop {
             let request = Request::OffsetCommit(commit_request(group, offsets));
             let ask = Ask::new(destination.clone(), request);
@@ -72,22 +85,40 @@ impl KafkaClient {
         partitions: &[TopicPartition],
         require_stable: bool,
     ) -> Result<BTreeMap<TopicPartition, Option<i64>>, ClientError> {
+        let committed = self.fetch_committed(group, Some(partitions), require_stable).await?;
+        let offset = |tp: &TopicPartition| committed.get(tp).map(|committed| committed.offset);
+        Ok(partitions.iter().map(|tp| (tp.clone(), offset(tp))).collect())
+    }
+
+    /// Everything committed for a group; empty if the group does not exist. With `require_stable` as
+    /// [`fetch_offsets`](Self::fetch_offsets).
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch_offsets`](Self::fetch_offsets).
+    pub async fn fetch_all_offsets(
+        &self,
+        group: &str,
+        require_stable: bool,
+    ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
+        self.fetch_committed(group, None, require_stable).await
+    }
+
+    async fn fetch_committed(
+        &self,
+        group: &str,
+        partitions: Option<&[TopicPartition]>,
+        require_stable: bool,
+    ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
         let mut attempts = self.attempts(format!("fetch offsets of group '{group}'"));
-        let destination = Destination::GroupCoordinator(Arc::from(group));
-        loop {
+        let question = |_: &Attempts| {
             let request = Request::OffsetFetch(fetch_request(group, partitions, require_stable));
             // Version 8 asks for several groups in another shape.
-            let ask = Ask::new(destination.clone(), request).up_to(7);
-            let response = match self.request(ask, attempts.remaining()).await {
-                Ok(response) => response,
-                Err(error) => {
-                    attempts.after(error).await?;
-                    continue;
-                }
-            };
-            let Response::OffsetFetch(response) = response else { continue };
-            let mut found: BTreeMap<_, _> =
-                partitions.iter().map(|tp| (tp.clone(), None)).collect();
+            Ask::new(coordinator(group), request).up_to(7)
+        };
+        self.ask(&mut attempts, question, |attempts, response| {
+            let Response::OffsetFetch(response) = response else { return Answer::left_out() };
+            let mut committed = BTreeMap::new();
             let mut failed = ErrorCode(response.error_code);
             for topic in &response.topics {
                 for partition in &topic.partitions {
@@ -95,19 +126,25 @@ impl KafkaClient {
                     if code.is_error() && (!failed.is_error() || may_pass(failed)) {
                         failed = code;
                     }
-                    let tp = TopicPartition::new(topic.name.0.as_str(), partition.partition_index);
-                    let offset = partition.committed_offset;
-                    found.insert(tp, (offset >= 0).then_some(offset));
+                    if partition.committed_offset >= 0 {
+                        let tp =
+                            TopicPartition::new(topic.name.as_str(), partition.partition_index);
+                        let offset = CommittedOffset {
+                            offset: partition.committed_offset,
+                            leader_epoch: partition.committed_leader_epoch,
+                            metadata: partition.metadata.as_deref().unwrap_or_default().to_owned(),
+                        };
+                        committed.insert(tp, offset);
+                    }
                 }
             }
             match failed {
-                ErrorCode::NONE => return Ok(found),
-                code if may_pass(code) => attempts.pause(&code.to_string()).await?,
-                code => {
-                    return Err(ClientError::of_code(attempts.operation(), code, None::<&str>));
-                }
+                ErrorCode::NONE => Answer::Done(committed),
+                code if may_pass(code) => Answer::Again(code.to_string()),
+                code => Answer::of_code(attempts, code, None::<&str>),
             }
-        }
+        })
+        .await
     }
 }
 
@@ -141,20 +178,20 @@ fn commit_request(group: &str, offsets: &[(TopicPartition, i64, i32)]) -> Offset
 
 fn fetch_request(
     group: &str,
-    partitions: &[TopicPartition],
+    partitions: Option<&[TopicPartition]>,
     require_stable: bool,
 ) -> OffsetFetchRequest {
-    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for tp in partitions {
-        topics.entry(&tp.topic).or_default().push(tp.partition);
-    }
-    let topics = topics.into_iter().map(|(name, indexes)| {
-        OffsetFetchRequestTopic::default()
-            .with_name(TopicName(text(name)))
-            .with_partition_indexes(indexes)
+    // Null asks for all.
+    let topics = partitions.map(|partitions| {
+        let topics = by_topic(partitions).into_iter().map(|(name, indexes)| {
+            OffsetFetchRequestTopic::default()
+                .with_name(TopicName(text(name)))
+                .with_partition_indexes(indexes)
+        });
+        topics.collect()
     });
     OffsetFetchRequest::default()
         .with_group_id(GroupId(text(group)))
-        .with_topics(Some(topics.collect()))
+        .with_topics(topics)
         .with_require_stable(require_stable)
 }

@@ -191,11 +191,11 @@ impl KafkaClient {
 
     /// Waits until every broker that can be asked shows the topic as `shows` wants it: brokers learn one after another,
     /// and the next call may ask any of them.
-    async fn wait_everywhere(
+    pub(super) async fn wait_everywhere(
         &self,
         attempts: &mut Attempts,
         name: &str,
-        shows: fn(Option<&MetadataResponseTopic>) -> bool,
+        shows: impl Fn(Option<&MetadataResponseTopic>) -> bool,
     ) -> Result<(), ClientError> {
         let topics: [Arc<str>; 1] = [Arc::from(name)];
         loop {
@@ -220,7 +220,7 @@ impl KafkaClient {
     }
 }
 
-fn is_led(topic: Option<&MetadataResponseTopic>) -> bool {
+pub(super) fn is_led(topic: Option<&MetadataResponseTopic>) -> bool {
     topic.is_some_and(|topic| {
         topic.error_code == 0
             && !topic.partitions.is_empty()
@@ -270,7 +270,7 @@ fn create_request(topic: &NewTopic, attempts: &Attempts) -> CreateTopicsRequest 
 }
 
 /// How long the controller may wait for the change, in what is left of the call.
-fn timeout_ms(attempts: &Attempts) -> i32 {
+pub(super) fn timeout_ms(attempts: &Attempts) -> i32 {
     i32::try_from(attempts.remaining().as_millis()).unwrap_or(i32::MAX).min(15_000)
 }
 

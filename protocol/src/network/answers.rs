@@ -421,6 +421,13 @@ fn names_other_coordinator(response: &Response) -> bool {
         Response::OffsetFetch(r) => {
             moved(r.error_code) || r.groups.iter().any(|group| moved(group.error_code))
         }
+        Response::OffsetDelete(r) => moved(r.error_code),
+        Response::DescribeGroups(r) => r.groups.iter().any(|group| moved(group.error_code)),
+        Response::ConsumerGroupDescribe(r) => r.groups.iter().any(|group| moved(group.error_code)),
+        Response::DeleteGroups(r) => r.results.iter().any(|result| moved(result.error_code)),
+        Response::DescribeTransactions(r) => {
+            r.transaction_states.iter().any(|state| moved(state.error_code))
+        }
         _ => false,
     }
 }
