@@ -2,6 +2,7 @@
 //!
 //! `q1` keeps running totals by carrier, one output record for each input; `q2` counts landings by origin and hour.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,27 +16,31 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Parser)]
 struct Arguments {
-    #[arg(long, value_parser = ["q1", "q2"])]
+    #[arg(long, value_parser = ["q1", "q2"], help = "Totals by carrier, or landings by hour")]
     query: String,
-    #[arg(long)]
+    #[arg(long, value_name = "HOST:PORT", help = "Kafka broker to begin with")]
     bootstrap_server: String,
-    #[arg(long)]
+    #[arg(long, help = "Topic with flight events as JSON; it has to exist")]
     input_topic: String,
-    #[arg(long)]
+    #[arg(long, help = "Topic for the results; it has to exist")]
     output_topic: String,
-    #[arg(long)]
+    #[arg(long, value_name = "FOLDER", help = "Where state is kept; made if missing")]
     state_dir: PathBuf,
-    /// Name of the job; fixes its transactional id [default: flights-q1 or flights-q2]
-    #[arg(long)]
+    #[arg(long, help = "Name of the job; fixes its transactional id [default: flights-QUERY]")]
     job: Option<String>,
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help = "Worker threads, 1 to 256")]
     parallelism: usize,
-    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_parser = interval, help = "Time between checkpoints")]
     checkpoint_interval: Duration,
-    #[arg(long)]
+    #[arg(long, help = "End once everything that is there at the start has been read")]
     bounded: bool,
-    #[arg(short = 'X', value_name = "KEY=VALUE")]
+    #[arg(short = 'X', value_name = "KEY=VALUE", help = "A property of Kafka's clients")]
     properties: Vec<String>,
+}
+
+fn interval(text: &str) -> Result<Duration, &'static str> {
+    let parsed = humantime::parse_duration(text).ok().filter(|length| length.as_millis() > 0);
+    parsed.ok_or("give a time from 1ms on, as in 100ms or 2s")
 }
 
 #[derive(Deserialize)]
@@ -66,7 +71,8 @@ struct Landings {
 }
 
 fn main() -> std::process::ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).init();
     exit(run(&Arguments::parse()))
 }
 
@@ -84,6 +90,7 @@ fn run(arguments: &Arguments) -> Result<(), JobError> {
         .parallelism(arguments.parallelism)
         .checkpoint_interval(arguments.checkpoint_interval);
     let flights = env.from_source(source.json::<Flight>(), watermarks).uid("flights");
+    let no_landing = Landings { max_dep_delay: i64::MIN, ..Landings::default() };
     match arguments.query.as_str() {
         "q1" => flights
             .key_by(|flight| flight.carrier.clone())
@@ -93,15 +100,8 @@ fn run(arguments: &Arguments) -> Result<(), JobError> {
         _ => flights
             .key_by(|flight| flight.origin.clone())
             .window(TumblingEventTimeWindows::of(Duration::from_hours(1)))
-            .aggregate(fold(
-                Landings { max_dep_delay: i64::MIN, ..Landings::default() },
-                add_landing,
-            ))
-            .map(|hour| Landings {
-                window_start: hour.window.start,
-                origin: hour.key,
-                ..hour.value
-            })
+            .aggregate(fold(no_landing, add_landing))
+            .map(|row| Landings { window_start: row.window.start, origin: row.key, ..row.value })
             .sink_to(sink.json_with_key(|landings: &Landings| landings.origin.clone())),
     };
     Job::new(env, &arguments.state_dir)?.run()
@@ -109,12 +109,12 @@ fn run(arguments: &Arguments) -> Result<(), JobError> {
 
 fn add_flight(totals: &mut Totals, flight: Flight) {
     totals.flights += 1;
-    totals.miles += flight.distance;
+    totals.miles = totals.miles.saturating_add(flight.distance);
     totals.worst_arr_delay = totals.worst_arr_delay.max(flight.arr_delay);
 }
 
 fn add_landing(hour: &mut Landings, flight: Flight) {
     hour.landings += 1;
-    hour.sum_arr_delay += flight.arr_delay;
+    hour.sum_arr_delay = hour.sum_arr_delay.saturating_add(flight.arr_delay);
     hour.max_dep_delay = hour.max_dep_delay.max(flight.dep_delay);
 }

@@ -3,7 +3,9 @@
 mod args;
 mod command;
 mod exit_code;
+mod input;
 mod output;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ fn main() -> ExitCode {
     match command::run(arguments.command) {
         Ok(()) => exit_code::OK.into(),
         Err(error) => {
-            eprintln!("error: {}", millstream_engine::error_chain(&*error.cause));
+            output::note(&format!("error: {}", millstream_engine::error_chain(&*error.cause)));
             error.exit_code.into()
         }
     }

@@ -1,7 +1,7 @@
 //! A running broker: one thread with its own small runtime, so that neither disturbs the caller's.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +44,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct DevBroker {
     address: String,
+    listening: SocketAddr,
     commands: mpsc::UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
 }
@@ -85,13 +86,20 @@ impl DevBroker {
                 server::run(&runtime, listener, cluster, data_dir, request_max_bytes, received);
             })
             .map_err(StartError::Thread)?;
-        Ok(Self { address: format!("{host}:{port}"), commands, thread: Some(thread) })
+        let address = bootstrap_address(&host, port);
+        Ok(Self { address, listening: bound, commands, thread: Some(thread) })
     }
 
-    /// `host:port` for `bootstrap.servers`.
+    /// `host:port` (`[v6]:port`) for `bootstrap.servers`: where the broker sends its clients.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The socket's own address: unspecified (`0.0.0.0`, `::`) if every interface of the machine leads here.
+    #[must_use]
+    pub fn listening(&self) -> SocketAddr {
+        self.listening
     }
 
     /// Adds a rule of misbehaviour; in force when this returns.
@@ -148,16 +156,27 @@ impl Drop for DevBroker {
 fn advertised(config: &DevBrokerConfig, bound: SocketAddr) -> Result<(String, u16), StartError> {
     let Some(address) = &config.advertised else {
         // A wildcard address is none that a client could connect to.
-        let ip = bound.ip();
-        let host = if ip.is_unspecified() { "127.0.0.1".to_owned() } else { ip.to_string() };
-        return Ok((host, bound.port()));
+        let host = match bound.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        return Ok((host.to_string(), bound.port()));
     };
     let refused = || StartError::Advertised { address: address.clone() };
     let (host, port) = address.rsplit_once(':').ok_or_else(refused)?;
-    if host.is_empty() {
-        return Err(refused());
-    }
+    // Metadata carries an IPv6 address bare; beside a port it needs its brackets.
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(v6) if v6.parse::<Ipv6Addr>().is_ok() => v6,
+        Some(_) => return Err(refused()),
+        None if host.is_empty() || host.contains(':') => return Err(refused()),
+        None => host,
+    };
     Ok((host.to_owned(), port.parse().map_err(|_| refused())?))
+}
+
+fn bootstrap_address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Ids need to differ between brokers, nothing more.
@@ -165,4 +184,34 @@ fn seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = u64::try_from(since.as_nanos()).unwrap_or_default();
     nanos ^ (u64::from(std::process::id()) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advertise(address: &str) -> Option<(String, u16)> {
+        let config =
+            DevBrokerConfig { advertised: Some(address.to_owned()), ..DevBrokerConfig::default() };
+        advertised(&config, SocketAddr::from(([127, 0, 0, 1], 1))).ok()
+    }
+
+    #[test]
+    fn clients_are_sent_to_an_address_that_they_can_write_down() {
+        for (bound, expected) in [
+            ("127.0.0.1:9", "127.0.0.1:9"),
+            ("0.0.0.0:9", "127.0.0.1:9"),
+            ("[::1]:9", "[::1]:9"),
+            ("[::]:9", "[::1]:9"),
+        ] {
+            let bound: SocketAddr = bound.parse().unwrap();
+            let (host, port) = advertised(&DevBrokerConfig::default(), bound).unwrap();
+            assert_eq!(bootstrap_address(&host, port), expected);
+        }
+        assert_eq!(advertise("[::1]:9"), Some(("::1".to_owned(), 9)));
+        assert_eq!(advertise("broker:9"), Some(("broker".to_owned(), 9)));
+        for wrong in ["", ":9", "broker", "::1:9", "[::1]", "[broker]:9", "[]:9", "broker:x"] {
+            assert_eq!(advertise(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -8,7 +8,8 @@ use crate::core::ClusterConfig;
 /// Settings of a [`DevBroker`](crate::DevBroker). The default is in memory, on a free port of loopback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevBrokerConfig {
-    /// `host:port` to listen on; port 0 takes a free one.
+    /// `host:port` (`[v6]:port`) to listen on; port 0 takes a free one. Nobody is asked who they are: anything but loopback
+    /// lets everyone who can reach the machine read, write and delete.
     pub listen: String,
     /// `host:port` that clients are sent to, if it differs: a proxy in front, a name for an address.
     pub advertised: Option<String>,

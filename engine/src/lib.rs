@@ -39,6 +39,11 @@
 //! | [`metrics`] | counters that can be read while the job runs |
 //! | [`connector`] | sources and sinks |
 
+/// The README's Rust code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 pub mod api;
 pub mod connector;
 mod coordinator;
@@ -55,7 +60,7 @@ pub mod window;
 pub use connector::kafka;
 pub use coordinator::{
     Job, JobError, JobHandle, JobMonitor, JobSnapshot, LedgerTopicError, Phase, error_chain, exit,
-    ledger_topic, shutdown_signal,
+    exit_code, ledger_topic, shutdown_signal,
 };
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};

@@ -122,6 +122,7 @@ fn the_state_directory_is_in_use() {
     let stage = Stage::new();
     let first = stage.command().start(false);
     wait_for(|| first.output().contains("running from checkpoint"), "the first job");
+    assert!(!first.output().contains('\u{1b}'), "colours in a file:\n{}", first.output());
     assert_refused(&stage.command(), 73, &["in use", &stage.state.path().display().to_string()]);
     first.stop();
 }
@@ -184,7 +185,7 @@ fn a_record_is_not_json() {
 fn the_transaction_timeout_is_above_the_brokers_maximum() {
     let stage = Stage::new();
     let command = stage.command().property("transaction.timeout.ms=86400000");
-    assert_refused(&command, 69, &["transaction.timeout.ms", "transaction.max.timeout.ms"]);
+    assert_refused(&command, 78, &["transaction.timeout.ms", "transaction.max.timeout.ms"]);
 }
 
 #[test]

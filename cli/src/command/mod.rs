@@ -9,7 +9,7 @@ use std::error::Error;
 use clap::CommandFactory;
 
 use crate::args::{Arguments, Command};
-use crate::exit_code;
+use crate::{exit_code, output};
 
 /// Why a command ended without success, and the exit code that says so.
 #[derive(Debug)]
@@ -21,10 +21,7 @@ pub(crate) struct CommandError {
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandError {
     fn from(error: E) -> Self {
         let cause = error.into();
-        let exit_code = cause
-            .downcast_ref::<millstream_engine::JobError>()
-            .map_or(exit_code::FAILED, millstream_engine::JobError::exit_code);
-        Self { exit_code, cause }
+        Self { exit_code: exit_code::of(&*cause), cause }
     }
 }
 
@@ -35,13 +32,10 @@ pub(crate) fn run(command: Command) -> Result<(), CommandError> {
         Command::Dev(arguments) => dev::run(arguments),
         Command::Version => version::print(),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "millstream",
-                &mut std::io::stdout(),
-            );
-            Ok(())
+            // Into memory first: the generators panic where they can not write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "millstream", &mut script);
+            Ok(output::print(&script)?)
         }
     }
 }

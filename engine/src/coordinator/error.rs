@@ -7,7 +7,7 @@ use millstream_protocol_client::{ClientError, ConfigError, ProduceError};
 use thiserror::Error;
 
 use super::ledger::LedgerTopicError;
-use crate::connector::kafka::{ConnectorError, DataError};
+use crate::connector::kafka::ConnectorError;
 use crate::error::OperatorError;
 
 /// A job could not start or could not go on. Each variant says what, where and what to do next.
@@ -70,7 +70,9 @@ pub enum JobError {
     },
     /// Checkpoints can not be that far apart.
     #[error(
-        "checkpoint interval {interval:?} is longer than a third of transaction.timeout.ms ({timeout:?}); a transaction would expire before it is committed: checkpoint more often, or set transaction.timeout.ms to at least {needed:?}"
+        "checkpoint interval {interval:?} is longer than a third of transaction.timeout.ms={}; a transaction would expire before it is committed: checkpoint more often, or set transaction.timeout.ms={} or more",
+        timeout.as_millis(),
+        needed.as_millis()
     )]
     IntervalTooLong {
         /// Checkpoint interval.
@@ -108,24 +110,4 @@ pub enum JobError {
         /// What should not have happened.
         what: String,
     },
-}
-
-impl JobError {
-    /// The process exit code for this error; the README lists them.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Operator(error) if error.cause().is::<DataError>() => 65,
-            Self::Client(_) | Self::Connector(_) | Self::Producer { .. } => 69,
-            Self::Bug { .. } => 70,
-            Self::State(_) | Self::Store(_) | Self::Stop(_) | Self::Ledger(_) => 73,
-            Self::Fenced(_) => 76,
-            Self::Config(_) | Self::InvalidJob { .. } | Self::IntervalTooLong { .. } => 78,
-            Self::Operator(_)
-            | Self::AlreadyFinished { .. }
-            | Self::CheckpointTimeout { .. }
-            | Self::System { .. }
-            | Self::Random(_) => 1,
-        }
-    }
 }

@@ -120,6 +120,12 @@ impl JobHandle {
         self.stop.request();
     }
 
+    /// Whether the job has ended, so that [`wait`](Self::wait) would not wait.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Waits until the job has ended.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ mod signals;
 mod stop_request;
 
 pub use error::JobError;
-pub use exit::{error_chain, exit};
+pub use exit::{error_chain, exit, exit_code};
 pub use job::{Job, JobHandle};
 pub use ledger::LedgerTopicError;
 pub use monitor::{JobMonitor, JobSnapshot, Phase};

@@ -1,6 +1,7 @@
 //! `demo --crash N`: the job runs as a child process and is killed with SIGKILL while input remains.
 
-use std::process::Stdio;
+use std::fmt;
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use super::feed::Fed;
 use super::job::{Place, Report};
 use super::progress::Progress;
 use crate::command::CommandError;
+use crate::exit_code;
 
 /// The shortest time over which the input is paced, and how much longer it takes for each kill.
 const PACE_MIN: Duration = Duration::from_secs(10);
@@ -20,16 +22,43 @@ const PACE_PER_KILL: Duration = Duration::from_secs(2);
 /// A child that does not run by then is broken.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A child that was asked to stop, or that has only the rest to read, ends by then.
+/// A child that was asked to stop, or that has only the rest to read, moves on within that time until it has ended.
 const END_PATIENCE: Duration = Duration::from_secs(60);
 
 /// One kill and the way back.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
-    /// Checkpoint from which the job went on.
+    /// Checkpoint from which the job went on; 0 if none had been committed yet.
     pub(crate) resumed_from: u64,
     /// From SIGKILL until the next process ran.
     pub(crate) took: Duration,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.resumed_from {
+            0 => write!(f, "from the beginning")?,
+            checkpoint => write!(f, "from checkpoint {checkpoint}")?,
+        }
+        write!(f, " in {} ms", self.took.as_millis())
+    }
+}
+
+/// The job's process ended when or as it should not; what it had to say is on standard error.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the job's process ended with {status}")]
+pub(crate) struct ChildEnded {
+    status: ExitStatus,
+}
+
+impl ChildEnded {
+    /// The child's own, if it has one that says what failed.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.status.code().map(u8::try_from) {
+            Some(Ok(code @ 1..)) => code,
+            _ => exit_code::FAILED,
+        }
+    }
 }
 
 /// How long the input is spread for `kills` kills.
@@ -75,13 +104,13 @@ pub(crate) async fn run(
         job = JobProcess::spawn(place)?;
         let resumed_from = job.until_running(progress).await?.resumed_from;
         let took = killed.elapsed();
+        let recovery = Recovery { resumed_from, took };
         progress.line(&format!(
-            "kill {} of {} with {left} events still to come; resumed from checkpoint {resumed_from} after {} ms",
+            "kill {} of {} with {left} events still to come; restarted {recovery}",
             index + 1,
             moments.len(),
-            took.as_millis()
         ));
-        recoveries.push(Recovery { resumed_from, took });
+        recoveries.push(recovery);
     }
     while fed.load(Ordering::Relaxed) < total {
         job.watch_until(Instant::now() + Duration::from_millis(50), progress).await?;
@@ -90,6 +119,11 @@ pub(crate) async fn run(
     let rest = Place { bounded: true, ..place.clone() };
     JobProcess::spawn(&rest)?.until_end(progress).await?;
     Ok(recoveries)
+}
+
+/// A duration as an argument.
+fn micros(duration: Duration) -> String {
+    format!("{}us", duration.as_micros())
 }
 
 /// A running child.
@@ -110,15 +144,14 @@ impl JobProcess {
             .arg(place.state_dir)
             .args(["--job", place.job])
             .args(["--parallelism", &place.parallelism.to_string()])
-            .args([
-                "--checkpoint-interval",
-                &format!("{}us", place.checkpoint_interval.as_micros()),
-            ]);
+            .args(["--checkpoint-interval", &micros(place.checkpoint_interval)])
+            .args(["--out-of-orderness", &micros(place.out_of_orderness)]);
         if place.bounded {
             command.arg("--bounded");
         }
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // A group of its own: Ctrl-C is for us, and we end the child.
+        let mut child = command.process_group(0).spawn()?;
         let stdout = child.stdout.take().ok_or("the job's standard output is not connected")?;
         Ok(Self { child, lines: BufReader::new(stdout).lines() })
     }
@@ -172,17 +205,24 @@ impl JobProcess {
     }
 
     async fn until_end(mut self, progress: &mut Progress) -> Result<(), CommandError> {
-        let deadline = tokio::time::Instant::now() + END_PATIENCE;
+        let mut last = Report::default();
+        let mut deadline = tokio::time::Instant::now() + END_PATIENCE;
         loop {
             match tokio::time::timeout_at(deadline, self.next_report()).await {
-                Ok(Ok(Some(report))) => progress.show(&report),
+                Ok(Ok(Some(report))) => {
+                    progress.show(&report);
+                    if report != last {
+                        last = report;
+                        deadline = tokio::time::Instant::now() + END_PATIENCE;
+                    }
+                }
                 Ok(Ok(None)) => break,
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err("the job did not end within a minute".into()),
+                Err(_) => return Err("the job neither moved on nor ended for a minute".into()),
             }
         }
         let status = self.child.wait().await?;
-        if status.success() { Ok(()) } else { Err(format!("the job ended with {status}").into()) }
+        if status.success() { Ok(()) } else { Err(ChildEnded { status }.into()) }
     }
 
     fn signal(&self, signal: Signal) -> Result<(), CommandError> {
@@ -193,7 +233,7 @@ impl JobProcess {
 
     async fn ended(&mut self) -> CommandError {
         match self.child.wait().await {
-            Ok(status) => format!("the job ended early with {status}").into(),
+            Ok(status) => ChildEnded { status }.into(),
             Err(error) => error.into(),
         }
     }

@@ -15,8 +15,6 @@ use super::flight::{Flight, Landings};
 use crate::args::DemoJobArguments;
 use crate::command::CommandError;
 
-/// No flight lands more than this after one that departed later.
-const OUT_OF_ORDERNESS: Duration = Duration::from_secs(12 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How often a child tells its parent where it stands.
@@ -32,17 +30,23 @@ pub(crate) struct Place<'a> {
     pub(crate) job: &'a str,
     pub(crate) parallelism: usize,
     pub(crate) checkpoint_interval: Duration,
+    /// How long the job waits for landings that come late; with less than the input's, it would drop some.
+    pub(crate) out_of_orderness: Duration,
     pub(crate) bounded: bool,
 }
 
-/// Builds the job at `place` and starts it.
+/// Starts the job at `place` on threads of this process.
 pub(crate) fn start(place: &Place<'_>) -> Result<JobHandle, CommandError> {
+    Ok(job(place)?.start()?)
+}
+
+fn job(place: &Place<'_>) -> Result<Job, CommandError> {
     let kafka = ClientConfig::new(place.bootstrap_server);
     let source = KafkaSource::new(kafka.clone())
         .topics([place.input_topic])
         .bounded(place.bounded.then(OffsetsInitializer::latest));
     let sink = KafkaSink::new(kafka).topic(place.output_topic);
-    let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(OUT_OF_ORDERNESS)
+    let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(place.out_of_orderness)
         .with_timestamp_assigner(|flight: &Flight, _| flight.landed_ms)
         .without_idleness();
     let env = StreamExecutionEnvironment::new(place.job)
@@ -55,17 +59,19 @@ pub(crate) fn start(place: &Place<'_>) -> Result<JobHandle, CommandError> {
         .aggregate(fold(Landings::none(), Landings::add))
         .map(|hour| Landings { window_start: hour.window.start, origin: hour.key, ..hour.value })
         .sink_to(sink.json_with_key(|landings: &Landings| landings.origin.clone()));
-    Ok(Job::new(env, place.state_dir)?.stop_on_signals().start()?)
+    Ok(Job::new(env, place.state_dir)?)
 }
 
 /// What a child says on its standard output, one JSON object a line.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// True once the job runs (again).
     pub(crate) running: bool,
     /// Checkpoint from which state was resumed; 0 for a first start.
     pub(crate) resumed_from: u64,
     pub(crate) checkpoint: u64,
+    /// Transactions that this process has committed for checkpoints.
+    pub(crate) committed: u64,
     pub(crate) records_in: u64,
     pub(crate) records_out: u64,
 }
@@ -77,16 +83,25 @@ impl Report {
             running: matches!(now.phase, Phase::Running | Phase::Finishing | Phase::Finished),
             resumed_from: now.resumed_from,
             checkpoint: now.checkpoint,
+            committed: now.committed,
             records_in: now.records_in,
             records_out: now.records_out,
         }
+    }
+
+    /// With the counts of the runs `before` added.
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.committed += before.committed;
+        self.records_in += before.records_in;
+        self.records_out += before.records_out;
+        self
     }
 }
 
 /// The hidden command `demo-job`.
 pub(crate) fn run(arguments: &DemoJobArguments) -> Result<(), CommandError> {
     end_with_parent();
-    let handle = start(&Place {
+    let place = Place {
         bootstrap_server: &arguments.bootstrap_server,
         input_topic: &arguments.input_topic,
         output_topic: &arguments.output_topic,
@@ -94,8 +109,10 @@ pub(crate) fn run(arguments: &DemoJobArguments) -> Result<(), CommandError> {
         job: &arguments.job,
         parallelism: arguments.parallelism,
         checkpoint_interval: arguments.checkpoint_interval,
+        out_of_orderness: arguments.out_of_orderness,
         bounded: arguments.bounded,
-    })?;
+    };
+    let handle = job(&place)?.stop_on_signals().start()?;
     let monitor = handle.monitor();
     std::thread::spawn(move || {
         loop {

@@ -1,7 +1,7 @@
 //! The verdict: what the output topic really holds, read back as any read_committed consumer would, held against a plain loop.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::fmt;
 use std::time::Duration;
 
 use millstream_engine::kafka::{
@@ -10,6 +10,7 @@ use millstream_engine::kafka::{
 };
 
 use super::flight::Landings;
+use super::stage::Stage;
 use crate::command::CommandError;
 
 /// No transaction of the job is open when the verdict is taken, so nothing should stand still.
@@ -37,17 +38,15 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Reads `output_topic` and `ledger_topic` and compares with `expected`.
+    /// Reads the output and the ledger of the job and compares with `expected`.
     pub(crate) async fn take(
-        client: &KafkaClient,
-        job: &str,
-        output_topic: &str,
-        ledger_topic: &str,
+        stage: &Stage,
         records_in: usize,
         expected: &[Landings],
     ) -> Result<Self, CommandError> {
+        let client = &stage.client;
         let mut verdict = Self { records_in, ..Self::default() };
-        let outputs = partitions_of(client, output_topic).await?;
+        let outputs = partitions_of(client, &stage.output_topic).await?;
         let mut missing: BTreeMap<&Landings, usize> = BTreeMap::new();
         for row in expected {
             *missing.entry(row).or_default() += 1;
@@ -76,7 +75,7 @@ impl Verdict {
         // Every transaction has one identity (id and epoch), so distinct identities on the markers count transactions. The
         // ledger is part of every committed one; an aborted one may have touched only the output.
         let mut all = outputs;
-        all.extend(partitions_of(client, ledger_topic).await?);
+        all.extend(partitions_of(client, &stage.ledger_topic).await?);
         let (mut committed, mut aborted) = (BTreeSet::new(), BTreeSet::new());
         let isolation = IsolationLevel::ReadUncommitted;
         read_fetches(
@@ -95,7 +94,7 @@ impl Verdict {
         )
         .await?;
         (verdict.committed, verdict.aborted) = (committed.len(), aborted.len());
-        verdict.open = client.list_open_transactions(&format!("{job}/")).await?.len();
+        verdict.open = client.list_open_transactions(&format!("{}/", stage.job)).await?.len();
         Ok(verdict)
     }
 
@@ -103,24 +102,22 @@ impl Verdict {
     pub(crate) fn is_clean(&self) -> bool {
         self.lost == 0 && self.duplicated == 0 && self.wrong == 0 && self.open == 0
     }
+}
 
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "verdict      {}",
-            if self.is_clean() { "exactly once" } else { "NOT exactly once" }
-        )?;
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.is_clean() { "exactly once" } else { "NOT exactly once" };
+        writeln!(out, "verdict      {verdict}")?;
         writeln!(out, "  records in     {:>9}", self.records_in)?;
         writeln!(out, "  windows out    {:>9}", self.windows_out)?;
         writeln!(out, "  lost           {:>9}", self.lost)?;
         writeln!(out, "  duplicated     {:>9}", self.duplicated)?;
         writeln!(out, "  wrong          {:>9}", self.wrong)?;
-        write!(
+        writeln!(
             out,
             "  transactions   {:>9} committed, {} aborted, {} left open",
             self.committed, self.aborted, self.open
-        )?;
-        writeln!(out)
+        )
     }
 }
 
