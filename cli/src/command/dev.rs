@@ -69,7 +69,7 @@ fn introduce(arguments: &DevArguments, broker: &DevBroker) {
     }
     if listening.ip().is_unspecified() {
         note(&format!(
-            "warning: clients are sent on to {}, so only those on this machine can use it",
+            "clients are told to use {}, so ordinary ones work on this machine only",
             broker.address()
         ));
     }

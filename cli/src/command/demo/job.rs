@@ -91,6 +91,7 @@ impl Report {
 
     /// With the counts of the runs `before` added.
     pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.checkpoint = self.checkpoint.max(before.checkpoint);
         self.committed += before.committed;
         self.records_in += before.records_in;
         self.records_out += before.records_out;
