@@ -27,8 +27,8 @@ pub enum StateError {
     },
     /// The directory belongs to another job.
     #[error(
-        "state directory {} belongs to job {found:?}, not to {expected:?}: use the directory of \
-         {expected:?}, or an empty one to start it anew", path.display()
+        "state directory {} belongs to job '{found}', not to '{expected}': use the directory of \
+         '{expected}', or an empty one to start it anew", path.display()
     )]
     OtherJob {
         /// The directory.
@@ -88,7 +88,7 @@ pub enum StateError {
         source: FormatError,
     },
     /// The disk is full. The checkpoint fails, the job can go on once there is room.
-    #[error("no space left for {}: free some space, the job retries", path.display())]
+    #[error("no space left for {}: free some space; nothing that was committed is lost, and the job goes on from there", path.display())]
     NoSpace {
         /// The file that was being written.
         path: PathBuf,

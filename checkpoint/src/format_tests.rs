@@ -21,8 +21,7 @@ fn job() -> impl Strategy<Value = JobName> {
 
 fn positions() -> impl Strategy<Value = Positions> {
     let split = (
-        ".{0,8}",
-        "[a-z]{1,6}",
+        (".{0,8}", "[a-z]{1,6}", id()),
         0..4_i32,
         any::<i64>(),
         any::<i32>(),
@@ -31,10 +30,18 @@ fn positions() -> impl Strategy<Value = Positions> {
     );
     proptest::collection::vec(split, 0..6).prop_map(|splits| {
         let mut positions = Positions::new();
-        for (uid, topic, partition, offset, leader_epoch, max_event_time, finished) in splits {
-            let topic = topic.into();
-            let position =
-                SourcePosition { topic, partition, offset, leader_epoch, max_event_time, finished };
+        for ((uid, topic, topic_id), partition, offset, leader_epoch, max_event_time, finished) in
+            splits
+        {
+            let position = SourcePosition {
+                topic: topic.into(),
+                topic_id,
+                partition,
+                offset,
+                leader_epoch,
+                max_event_time,
+                finished,
+            };
             positions.insert(uid, position);
         }
         positions
@@ -366,6 +373,7 @@ fn a_record_with_a_wrong_parent_or_too_many_splits_is_not_written() {
     for partition in 0..30_000 {
         let position = SourcePosition {
             topic: "a-topic".into(),
+            topic_id: [0; 16],
             partition,
             offset: 0,
             leader_epoch: 0,

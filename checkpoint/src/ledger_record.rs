@@ -147,6 +147,6 @@ fn check_parent(n: CheckpointId, parent: Option<CheckpointRef>) -> Result<(), Fo
 const FRAME: Frame = Frame {
     what: "ledger record",
     magic: *b"MSLEDGER",
-    version: 1,
+    version: 2,
     body_bytes_max: LedgerRecord::BYTES_MAX - Frame::OVERHEAD_BYTES,
 };

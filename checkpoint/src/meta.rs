@@ -94,6 +94,6 @@ impl Meta {
 const FRAME: Frame = Frame {
     what: "META",
     magic: *b"MSMETA\r\n",
-    version: 1,
+    version: 2,
     body_bytes_max: Meta::BYTES_MAX - Frame::OVERHEAD_BYTES,
 };

@@ -10,6 +10,9 @@ use crate::codec::{FormatError, Reader, Writer};
 pub struct SourcePosition {
     /// Topic.
     pub topic: Arc<str>,
+    /// Id of the topic, another after each re-creation, when offsets begin anew. All zero if the broker tells none
+    /// (before 2.8).
+    pub topic_id: [u8; 16],
     /// Partition.
     pub partition: i32,
     /// Offset of the next record to read.
@@ -87,6 +90,7 @@ impl Positions {
         for (uid, position) in self.iter() {
             to.string("source uid", uid)?;
             to.string("topic", &position.topic)?;
+            to.id(position.topic_id);
             to.i32(position.partition);
             to.i64(position.offset);
             to.i32(position.leader_epoch);
@@ -103,6 +107,7 @@ impl Positions {
             let uid = from.string()?;
             let position = SourcePosition {
                 topic: from.string()?,
+                topic_id: from.id()?,
                 partition: from.i32()?,
                 offset: from.i64()?,
                 leader_epoch: from.i32()?,
@@ -117,8 +122,8 @@ impl Positions {
     }
 }
 
-/// Two empty strings, partition, offset, leader epoch, event time, flag.
-const POSITION_BYTES_MIN: usize = 4 + 4 + 4 + 8 + 4 + 9 + 1;
+/// Two empty strings, topic id, partition, offset, leader epoch, event time, flag.
+const POSITION_BYTES_MIN: usize = 4 + 4 + 16 + 4 + 8 + 4 + 9 + 1;
 
 /// Watermarks of operators, in milliseconds of event time: (operator uid, watermark).
 pub type Watermarks = Vec<(String, i64)>;

@@ -17,17 +17,17 @@ pub enum ClientError {
     Config(#[from] ConfigError),
     /// Not one broker could be reached in time.
     #[error(
-        "no Kafka broker can be reached (tried for {after:?}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
-        list(.failures)
+        "no Kafka broker can be reached (within {}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
+        seconds(*.after), list(.failures)
     )]
     NoBrokerReachable {
         /// Every address tried, with the last reason.
         failures: Vec<AddressFailure>,
-        /// How long it was tried.
+        /// The time that was allowed for it; what can not be a broker is given up at once.
         after: Duration,
     },
     /// The call did not succeed in time.
-    #[error("{operation}: no success within {after:?} (default.api.timeout.ms); last: {last}")]
+    #[error("{operation}: no success within {} (default.api.timeout.ms); last: {last}", seconds(*.after))]
     TimedOut {
         /// What was to be done.
         operation: String,
@@ -167,6 +167,11 @@ impl ClientError {
     }
 }
 
+/// A duration as people say it.
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
 fn list(failures: &[AddressFailure]) -> String {
     failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -182,6 +187,9 @@ fn hint(code: ErrorCode) -> &'static str {
         | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
         | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => {
             "; the user needs an ACL for it (kafka-acls)"
+        }
+        ErrorCode::INVALID_TOPIC_EXCEPTION => {
+            "; a topic name has 1 to 249 of the characters a-z A-Z 0-9 . _ - and is not . or .."
         }
         ErrorCode::INVALID_REPLICATION_FACTOR => {
             "; there must be at least as many brokers as replicas"

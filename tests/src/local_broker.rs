@@ -16,7 +16,8 @@ use crate::flights::OutputRecord;
 #[derive(Debug)]
 pub struct LocalBroker {
     runtime: Runtime,
-    broker: DevBroker,
+    broker: Option<DevBroker>,
+    address: String,
     client: KafkaClient,
 }
 
@@ -50,23 +51,33 @@ impl LocalBroker {
             let client = KafkaClient::connect(ClientConfig::new(address)).await.expect("a client");
             (broker, client)
         });
-        Self { runtime, broker, client }
+        let address = broker.address().to_owned();
+        Self { runtime, broker: Some(broker), address, client }
     }
 
     /// `host:port`.
     #[must_use]
     pub fn address(&self) -> String {
-        self.broker.address().to_string()
+        self.address.clone()
     }
 
     /// Lets the broker misbehave, from now on.
     pub fn add_fault(&self, rule: FaultRule) {
-        self.broker.add_fault(rule);
+        if let Some(broker) = &self.broker {
+            broker.add_fault(rule);
+        }
     }
 
     /// Ends all misbehaviour.
     pub fn clear_faults(&self) {
-        self.broker.clear_faults();
+        if let Some(broker) = &self.broker {
+            broker.clear_faults();
+        }
+    }
+
+    /// Ends the broker, for good.
+    pub fn stop(&mut self) {
+        self.broker = None;
     }
 
     /// Creates a topic.

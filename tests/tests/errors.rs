@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use millstream_dev_broker::{FaultAction, FaultRule, Occurrence};
-use millstream_protocol::ApiKey;
+use millstream_protocol::{ApiKey, ErrorCode};
 use millstream_testcontainers::Signal;
 use millstream_tests::LocalBroker;
 use millstream_tests::flights::{FlightsCommand, FlightsJob, PARTITIONS, Query, input_lines};
@@ -214,16 +214,111 @@ fn a_second_signal_ends_the_job_at_once_and_the_next_start_makes_it_good() {
     stage.broker.add_fault(FaultRule::new(ApiKey::EndTxn, Occurrence::Every, held));
     let lines = input_lines();
     stage.broker.write("flights", 1, &[lines[1000].as_bytes()]);
-    // Two of one kind could merge into one.
-    job.signal(Signal::Term);
-    job.signal(Signal::Int);
-    let begun = Instant::now();
-    let code = job.exit_code(LIMIT);
+    let code = end_by_two_signals(&mut job);
     assert!([130, 143].contains(&code), "{code}: {}", job.output());
-    assert!(begun.elapsed() < Duration::from_secs(3), "it took {:?}", begun.elapsed());
 
     stage.broker.clear_faults();
     stage.command().run_bounded(LIMIT);
     assert_eq!(stage.broker.read("out", PARTITIONS).len(), 1001);
     assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_signal_aborts_the_transaction_that_is_open() {
+    let stage = Stage::new();
+    let mut command = stage.command();
+    // The sink sends what it has, the next checkpoint is far away.
+    command.checkpoint_interval = Duration::from_secs(15);
+    let mut job = command.start(false);
+    wait_for(|| !stage.broker.open_transactions().is_empty(), "an open transaction");
+    // The last checkpoint can not end: its record is not acknowledged.
+    let held = FaultAction::Error(ErrorCode::NOT_ENOUGH_REPLICAS);
+    stage.broker.add_fault(FaultRule::new(ApiKey::Produce, Occurrence::Every, held));
+    end_by_two_signals(&mut job);
+    wait_for(|| stage.broker.open_transactions().is_empty(), "the abort");
+    stage.broker.clear_faults();
+    assert_eq!(stage.broker.read("out", PARTITIONS).len(), 0, "nothing was committed");
+    stage.command().run_bounded(LIMIT);
+    assert_eq!(stage.broker.read("out", PARTITIONS).len(), 1000);
+}
+
+/// The first signal, then others until the job is gone, soon after.
+fn end_by_two_signals(job: &mut FlightsJob) -> i32 {
+    job.signal(Signal::Term);
+    wait_for(|| job.output().contains("stopping"), "the job heard the signal");
+    let begun = Instant::now();
+    // One right behind the first counts as the same.
+    wait_for(
+        || {
+            job.signal(Signal::Int);
+            job.has_ended()
+        },
+        "the second signal",
+    );
+    assert!(begun.elapsed() < Duration::from_secs(3), "it took {:?}", begun.elapsed());
+    job.exit_code(LIMIT)
+}
+
+#[test]
+fn a_stopped_job_is_gone_in_time_although_its_broker_is() {
+    let mut stage = Stage::new();
+    let mut job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    let lines = input_lines();
+    stage.broker.write("flights", 1, &[lines[1000].as_bytes()]);
+    stage.broker.stop();
+    job.signal(Signal::Term);
+    let begun = Instant::now();
+    assert_ne!(job.exit_code(LIMIT), 0, "{}", job.output());
+    assert!(begun.elapsed() < Duration::from_secs(11), "it took {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_job_that_is_stopped_while_it_looks_for_a_broker_ends_at_once() {
+    let stage = Stage::new();
+    let mut command = stage.command();
+    command.bootstrap_server = "127.0.0.1:1".to_owned();
+    let mut job = command.start(false);
+    // It ends by itself only after seconds; the signal comes as soon as it listens.
+    wait_for(
+        || {
+            job.signal(Signal::Term);
+            job.has_ended()
+        },
+        "the end",
+    );
+}
+
+#[test]
+fn a_topic_that_was_made_anew_is_not_read_from_the_old_offsets() {
+    let stage = Stage::new();
+    let job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    job.stop();
+    stage.broker.delete_topic("flights");
+    stage.broker.create_topic("flights", PARTITIONS);
+    let lines = input_lines();
+    let values: Vec<&[u8]> = lines.iter().take(1200).map(|line| line.as_bytes()).collect();
+    stage.broker.write("flights", 0, &values);
+    assert_refused(&stage.command(), 69, &["flights-0", "made anew", "empty state directory"]);
+}
+
+#[test]
+fn a_state_of_another_topic_is_named() {
+    let stage = Stage::new();
+    let job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    job.stop();
+    stage.broker.create_topic("others", PARTITIONS);
+    let mut command = stage.command();
+    command.input_topic = "others".to_owned();
+    assert_refused(&command, 69, &["is of topic \"flights\"", "the job reads others"]);
+}
+
+#[test]
+fn a_job_that_would_read_its_own_output_is_refused() {
+    let stage = Stage::new();
+    let mut command = stage.command();
+    command.output_topic = "flights".to_owned();
+    assert_refused(&command, 78, &["reads and writes topic \"flights\""]);
 }

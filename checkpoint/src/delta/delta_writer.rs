@@ -27,7 +27,7 @@ pub(super) const KIND_END: u8 = 0;
 pub(super) const KIND_BLOCK: u8 = 1;
 
 pub(super) const HEADER: Frame =
-    Frame { what: "delta file", magic: *b"MSDELTA\n", version: 1, body_bytes_max: 64 << 20 };
+    Frame { what: "delta file", magic: *b"MSDELTA\n", version: 2, body_bytes_max: 64 << 20 };
 pub(super) const BLOCK: &str = "block of a delta file";
 
 /// Why a delta could not be written.

@@ -32,6 +32,14 @@ pub struct QuarantinedFile {
 }
 
 impl LocalState {
+    /// The highest checkpoint that anything here is about, committed or not; 0 if there is nothing.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        let of_meta = self.meta.as_ref().map(|meta| meta.checkpoint.0);
+        let of_deltas = self.deltas.iter().map(|delta| delta.header.at.checkpoint.0);
+        of_deltas.chain(of_meta).max().unwrap_or(0)
+    }
+
     /// R0: the last checkpoint that the directory knows to be committed, which is META's or a later
     /// one that a valid delta names as its parent. `None` without META and deltas.
     #[must_use]

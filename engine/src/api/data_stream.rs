@@ -27,8 +27,9 @@ impl<S> DataStream<S> {
 }
 
 impl<S: Stream> DataStream<S> {
-    /// Names the last operator. State and positions are found again by uid after the program has changed, so give one to
-    /// every source and every operator with state. Default: the operator's kind and position.
+    /// Names the last operator. State and positions are stored under it, so give one to every source and every operator
+    /// with state. Default: the operator's kind and position. A job whose operators, uids or state types have changed is
+    /// refused by an older state directory.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.stream.set_uid(uid);

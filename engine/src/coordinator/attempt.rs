@@ -91,7 +91,13 @@ impl Attempt<'_> {
                 // Nothing was read or written since the last checkpoint began: a transaction would hold the ledger alone.
                 continue;
             }
-            if let Some(reason) = self.checkpoint(CheckpointKind::Checkpoint).await? {
+            let number = next(self.parent.checkpoint);
+            let stop = self.stop.clone();
+            let rolled_back = tokio::select! {
+                done = self.checkpoint(CheckpointKind::Checkpoint) => done?,
+                () = stop.overdue(STOP_LIMIT) => return Err(too_late(number)),
+            };
+            if let Some(reason) = rolled_back {
                 return Ok(Ended::RolledBack(reason));
             }
         }
@@ -101,19 +107,15 @@ impl Attempt<'_> {
     async fn stop(&mut self) -> Result<Ended, JobError> {
         self.monitor.update(|now| now.phase = Phase::Finishing);
         let checkpoint = next(self.parent.checkpoint);
-        let last = tokio::time::timeout(STOP_LIMIT, self.checkpoint(CheckpointKind::Suspend)).await;
+        let stop = self.stop.clone();
+        let last = tokio::select! {
+            last = self.checkpoint(CheckpointKind::Suspend) => last?,
+            () = stop.overdue(STOP_LIMIT) => return Err(too_late(checkpoint)),
+        };
         match last {
-            Ok(Ok(None)) => Ok(Ended::Stopped),
-            Ok(Ok(Some(RollBackReason::Producer(error)))) => {
-                Err(self.standing.producer_error(error))
-            }
-            Ok(Ok(Some(RollBackReason::NoSpace(error)))) => Err(error.into()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(JobError::CheckpointTimeout {
-                checkpoint,
-                limit: STOP_LIMIT,
-                phase: "the last checkpoint before the stop; what was committed before is safe, the next start goes on from there",
-            }),
+            None => Ok(Ended::Stopped),
+            Some(RollBackReason::Producer(error)) => Err(self.standing.producer_error(error)),
+            Some(RollBackReason::NoSpace(error)) => Err(error.into()),
         }
     }
 
@@ -192,5 +194,14 @@ impl Attempt<'_> {
             }
             None => Err(JobError::Bug { what: "all workers are gone".to_owned() }),
         }
+    }
+}
+
+/// The last checkpoint did not come to its end before the process has to be gone.
+fn too_late(checkpoint: u64) -> JobError {
+    JobError::CheckpointTimeout {
+        checkpoint,
+        limit: STOP_LIMIT,
+        phase: "the last checkpoint before the stop; what was committed before is safe, the next start goes on from there",
     }
 }

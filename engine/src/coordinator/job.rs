@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::error::JobError;
 use super::job_master::JobMaster;
@@ -89,9 +90,11 @@ impl Job {
                 let stop = stop.clone();
                 tokio::spawn(async move {
                     signals.next().await;
+                    tracing::info!("stopping: one last checkpoint (a second signal ends at once)");
                     stop.request();
-                    let exit_code = signals.next().await;
+                    let exit_code = signals.next_after(ONE_SIGNAL).await;
                     tracing::warn!("second signal: ending without a last checkpoint");
+                    stop.abandon().await;
                     std::process::exit(exit_code);
                 });
             }
@@ -99,6 +102,9 @@ impl Job {
         })
     }
 }
+
+/// What comes within this time of a signal is the same one: a shell and a supervisor may both pass on what they get.
+const ONE_SIGNAL: Duration = Duration::from_millis(100);
 
 /// A started job. Dropping it leaves the job running.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use millstream_checkpoint::{
     CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
     OwnershipPhase, Positions, RealDisk, RecoveryPoint, StateDirectory, StateStore,
 };
-use millstream_protocol_client::KafkaClient;
+use millstream_protocol_client::{ClientConfig, KafkaClient};
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -69,6 +69,9 @@ impl JobMaster {
             job: name.clone(),
             reason: error.to_string(),
         })?;
+        if self.graph.config().checkpoint_interval.is_zero() {
+            return Err(self.invalid("its checkpoint interval is zero".to_owned()));
+        }
         let fingerprint = self.graph.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
         let directory = Arc::new(block_in_place(|| {
@@ -81,21 +84,32 @@ impl JobMaster {
             return self.finished_before(&name, meta.checkpoint, bounded);
         }
         let sink = self.sink_description(&name)?;
-        let client = KafkaClient::connect(sink.config.clone()).await?;
-        self.check_interval(&client)?;
+        self.tell_ignored(&sink.config);
         let transactional_id = format!("{name}/{}", super::ledger::SLOT);
-        let opened = self.open(&client, &transactional_id, bounded).await?;
+        let opening = async {
+            let client = KafkaClient::connect(sink.config.clone()).await?;
+            self.check_interval(&client)?;
+            let opened = self.open(&client, &transactional_id, bounded).await?;
+            Ok::<_, JobError>((client, opened))
+        };
+        let (client, opened) = tokio::select! {
+            opened = opening => opened?,
+            // Nothing was begun that would have to be ended.
+            () = self.stop.requested() => return Ok(()),
+        };
+        self.stop.watch_over(opened.output.producer.clone());
         let store: Arc<dyn StateStore> = Arc::new(block_in_place(|| {
             FjallStore::open(&directory.store_path(), FjallOptions::default())
         })?);
         let owner = OwnerId::random()?;
         let known = directory.local().meta;
+        let newest = directory.local().newest();
         let ledger = Ledger::open(
             client.clone(),
             &name,
             transactional_id.clone(),
             owner,
-            known.as_ref().map(|meta| (meta.ledger_topic_id, meta.checkpoint.0)),
+            known.as_ref().map(|meta| (meta.ledger_topic_id, newest)),
             known.and_then(|meta| meta.ledger_offset),
         )
         .await?;
@@ -148,7 +162,18 @@ impl JobMaster {
             first = false;
             let committed_before = self.monitor.snapshot().committed;
             match self.run_attempt(standing, opened).await? {
-                Ended::Finished | Ended::Stopped => return Ok(()),
+                Ended::Finished => {
+                    let checkpoint = standing.confirmed();
+                    tracing::info!(
+                        "finished: everything was read and committed (checkpoint {checkpoint})"
+                    );
+                    return Ok(());
+                }
+                Ended::Stopped => {
+                    let checkpoint = standing.confirmed();
+                    tracing::info!("stopped; the next start goes on from checkpoint {checkpoint}");
+                    return Ok(());
+                }
                 Ended::RolledBack(reason) => {
                     if self.monitor.snapshot().committed > committed_before {
                         backoff = Duration::ZERO;
@@ -163,8 +188,12 @@ impl JobMaster {
                         }
                     }
                     self.monitor.update(|now| now.rollbacks += 1);
-                    standing.producer.discard().await;
-                    sleep(backoff).await;
+                    let pause = async {
+                        standing.producer.discard().await;
+                        sleep(backoff).await;
+                        Ok(())
+                    };
+                    self.in_time(pause, standing.confirmed()).await?;
                     backoff = (backoff * 2 + Duration::from_millis(50)).min(ROLLBACK_BACKOFF_MAX);
                 }
             }
@@ -188,10 +217,20 @@ impl JobMaster {
             }
             Ok(positions)
         };
+        let confirmed = standing.confirmed();
+        self.in_time(standing.recover(first_positions), confirmed).await
+    }
+
+    /// The outcome of `work`, unless the job is asked to stop and it takes too long.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, JobError>>,
+        checkpoint: u64,
+    ) -> Result<T, JobError> {
         tokio::select! {
-            recovered = standing.recover(first_positions) => recovered,
+            done = work => done,
             () = self.stop.overdue(STOP_LIMIT) => Err(JobError::CheckpointTimeout {
-                checkpoint: standing.confirmed(),
+                checkpoint,
                 limit: STOP_LIMIT,
                 phase: "the job was asked to stop while it recovered; what was committed before is safe",
             }),
@@ -208,13 +247,18 @@ impl JobMaster {
             standing.directory.local().meta.ok_or_else(|| JobError::Bug {
                 what: "META is missing after recovery".to_owned(),
             })?;
-        let mut positions = Positions::new();
-        for (uid, source) in &opened.sources.0 {
-            let Some(description) = opened.descriptions.get(uid) else { continue };
-            for position in description.resume_positions(uid, source, &parent.positions).await? {
-                positions.insert(Arc::clone(uid), position);
+        let resumed = async {
+            let mut positions = Positions::new();
+            for (uid, source) in &opened.sources.0 {
+                let Some(description) = opened.descriptions.get(uid) else { continue };
+                for position in description.resume_positions(uid, source, &parent.positions).await?
+                {
+                    positions.insert(Arc::clone(uid), position);
+                }
             }
-        }
+            Ok(positions)
+        };
+        let positions = self.in_time(resumed, parent.checkpoint.0).await?;
         let first = next(parent.checkpoint);
         if let Err(error) = standing.producer.begin_transaction(first) {
             return Ok(Ended::RolledBack(RollBackReason::Producer(error)));
@@ -268,6 +312,9 @@ impl JobMaster {
             now.phase = Phase::Finished;
         });
         if bounded {
+            tracing::info!(
+                "nothing to do: the job has finished with checkpoint {checkpoint}; input that came later is not read"
+            );
             return Ok(());
         }
         Err(JobError::AlreadyFinished { job: job.to_owned(), checkpoint: checkpoint.0 })
@@ -302,6 +349,15 @@ impl JobMaster {
                 partitions.insert(description.topic.clone(), count);
             }
         }
+        for description in descriptions.values() {
+            if let Some(topic) =
+                description.topics.iter().find(|topic| partitions.contains_key(*topic))
+            {
+                return Err(self.invalid(format!(
+                    "it reads and writes topic {topic:?}, so it would read its own output"
+                )));
+            }
+        }
         let output = TransactionalOutput {
             producer: client.producer(Some(transactional_id)),
             partitions: Arc::new(partitions),
@@ -330,6 +386,19 @@ impl JobMaster {
             job: name.to_owned(),
             reason: "it has no Kafka sink".to_owned(),
         })
+    }
+
+    /// Properties that look as if they did something here.
+    fn tell_ignored(&self, config: &ClientConfig) {
+        for (property, reason) in config.ignored() {
+            tracing::warn!("{property} has no effect: {reason}");
+        }
+        if config.is_explicit("auto.offset.reset") {
+            tracing::warn!(
+                "auto.offset.reset has no effect: a job without state begins at its source's starting_offsets, \
+                 any other at its checkpoint"
+            );
+        }
     }
 
     fn is_bounded(&self) -> bool {

@@ -47,12 +47,12 @@ pub enum LedgerTopicError {
     },
     /// The topic is gone although the state directory remembers it.
     #[error(
-        "ledger topic {topic:?} does not exist, but the state directory holds checkpoint {checkpoint}; the topic was deleted or the bootstrap address leads to another cluster; restore the topic or start with an empty state directory and another --job"
+        "ledger topic {topic:?} does not exist, but the state directory holds files up to checkpoint {checkpoint}; the topic was deleted or the bootstrap address leads to another cluster; restore the topic, or start with an empty state directory and another job name"
     )]
     Missing {
         /// Ledger topic.
         topic: String,
-        /// Confirmed checkpoint of the state directory.
+        /// Newest checkpoint in the state directory.
         checkpoint: u64,
     },
     /// The topic would lose records.
@@ -67,7 +67,7 @@ pub enum LedgerTopicError {
     },
     /// A record that this job did not write.
     #[error(
-        "ledger partition {partition} offset {offset} holds {what}; no one but this job may write there: use another --job or clean the topic"
+        "ledger partition {partition} offset {offset} holds {what}; no one but this job may write there: use another job name or clean the topic"
     )]
     Foreign {
         /// Ledger partition.

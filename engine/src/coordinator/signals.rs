@@ -1,5 +1,7 @@
 //! SIGINT and SIGTERM.
 
+use std::time::{Duration, Instant};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Both signals that ask a process to end.
@@ -23,6 +25,17 @@ impl ShutdownSignals {
         tokio::select! {
             _ = self.interrupt.recv() => 130,
             _ = self.terminate.recv() => 143,
+        }
+    }
+
+    /// The next one that comes after `pause`; those before are passed over.
+    pub(crate) async fn next_after(&mut self, pause: Duration) -> i32 {
+        let from = Instant::now() + pause;
+        loop {
+            let exit_code = self.next().await;
+            if Instant::now() >= from {
+                return exit_code;
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ pub enum FetchError {
         end_offset: i64,
     },
     /// The topic was deleted and created again under its name.
-    #[error("the topic was deleted and recreated (id {} is now {})", hex(.old_id), hex(.new_id))]
+    #[error("the topic was deleted and recreated (id {} is now {}): offsets of the old one mean nothing in the new one", hex(.old_id), hex(.new_id))]
     TopicRecreated {
         /// The id that the position belongs to.
         old_id: [u8; 16],

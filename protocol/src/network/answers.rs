@@ -100,8 +100,12 @@ impl NetworkClient {
             self.fail_link(now, key, reason, true);
             return;
         }
-        if let Some(address) = self.address(key.node) {
-            self.failures.remove(&address);
+        if let Some(address) = self.address(key.node)
+            && let Some(failure) = self.failures.remove(&address)
+            && failure.attempts >= WARN_AFTER
+            && !is_bootstrap(key.node)
+        {
+            tracing::info!(broker = key.node.0, %address, "the broker can be reached again");
         }
         if self.features.update(response) {
             self.events.push_back(NetworkEvent::MetadataChanged);
@@ -270,6 +274,15 @@ impl NetworkClient {
         let queue = std::mem::take(&mut link.queue);
         if !local && let Some(address) = address {
             let attempts = self.failures.get(&address).map_or(0, |failure| failure.attempts) + 1;
+            // A connection that ends now and then is normal; one that does not come back is not. Ever fewer are told of.
+            let telling =
+                attempts == WARN_AFTER || (attempts > WARN_AFTER && attempts.is_power_of_two());
+            if telling && !is_bootstrap(key.node) {
+                tracing::warn!(
+                    broker = key.node.0, %address, %reason, attempts,
+                    "the broker can not be reached; trying again"
+                );
+            }
             let failure =
                 AddressFailure { address: address.clone(), reason: reason.clone(), attempts };
             self.failures.insert(address, failure);
@@ -431,3 +444,6 @@ fn names_other_coordinator(response: &Response) -> bool {
         _ => false,
     }
 }
+
+/// Failures in a row after which a broker is told to be away: its connection ended, and two attempts to reconnect failed.
+const WARN_AFTER: u32 = 3;

@@ -20,7 +20,7 @@ pub enum ProduceError {
     /// Another producer took over the transactional id, or the coordinator's own timeout did. From EndTxn it does not say
     /// what became of the transaction: a try before may have been carried out.
     #[error(
-        "producer fenced: another one uses transactional id '{transactional_id}' ({api:?} was answered {code})"
+        "producer fenced: another one uses transactional id '{transactional_id}', or its transaction timed out ({api:?} was answered {code})"
     )]
     Fenced {
         /// The id both use.

@@ -50,6 +50,7 @@ impl<T> CollectionSource<T> {
                 uid,
                 SourcePosition {
                     topic: Arc::clone(&topic),
+                    topic_id: [0; 16],
                     partition,
                     offset: 0,
                     leader_epoch: -1,
@@ -125,6 +126,7 @@ impl<T: Send + Sync + 'static> SplitReader for CollectionReader<T> {
     fn position(&self, split: usize) -> SourcePosition {
         let unknown = || SourcePosition {
             topic: "collection".into(),
+            topic_id: [0; 16],
             partition: -1,
             offset: 0,
             leader_epoch: -1,

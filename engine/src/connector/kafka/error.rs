@@ -8,12 +8,16 @@ use crate::error::Cause;
 /// A record that can not become an element: the input is wrong, not the job. The operator error around it names topic,
 /// partition and offset.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{cause}; correct the producer, and skip the record with a filter in front of the deserializer if it must stay"
-)]
-pub struct DataError {
-    /// What the deserializer or the decoder said.
-    pub cause: Cause,
+#[non_exhaustive]
+pub enum DataError {
+    /// The deserializer refused it.
+    #[error(
+        "{0}; correct the producer, and to leave such records out start the job again with a deserializer that gives none for them (json_ignoring_parse_errors)"
+    )]
+    Deserialize(Cause),
+    /// The bytes are not what Kafka's format says.
+    #[error("{0}; the batch is damaged on the broker or was written by a faulty client")]
+    Corrupt(Cause),
 }
 
 /// A Kafka source or sink can not be opened.
@@ -44,6 +48,34 @@ pub enum ConnectorError {
         topic: String,
         /// Addresses that were asked.
         bootstrap: String,
+    },
+    /// The state was made from other topics.
+    #[error(
+        "the state of source {uid:?} is of topic {topic:?}, the job reads {topics}; start with the topics of the state, or with an empty state directory and another job name"
+    )]
+    OtherTopics {
+        /// Uid of the source.
+        uid: String,
+        /// A topic in the state that the job does not read.
+        topic: String,
+        /// The topics that the job reads.
+        topics: String,
+    },
+    /// The topic was deleted and made anew since the state was written.
+    #[error(
+        "{topic_partition} of source {uid:?} was read up to offset {offset} in a topic that was deleted and made anew since (id {old_id}, now {new_id}): its offsets mean nothing there; to read the new topic from its beginning start with an empty state directory and another job name"
+    )]
+    TopicRecreated {
+        /// Uid of the source.
+        uid: String,
+        /// The partition.
+        topic_partition: TopicPartition,
+        /// Next offset to read, in the old topic.
+        offset: i64,
+        /// Id of the topic that the state is about.
+        old_id: String,
+        /// Id of the topic that bears the name now.
+        new_id: String,
     },
     /// A partition that the state knows is gone.
     #[error(

@@ -14,12 +14,12 @@ pub trait RecordDeserializer: Clone + Send + 'static {
     /// The element.
     type Item: Send + 'static;
 
-    /// Decodes `record`; the bytes it borrows do not outlive the call.
+    /// Decodes `record`; the bytes it borrows do not outlive the call. `None` leaves the record out.
     ///
     /// # Errors
     ///
     /// Any cause; the source adds topic, partition and offset. The job stops, nothing is skipped.
-    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<Self::Item, Cause>;
+    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<Option<Self::Item>, Cause>;
 }
 
 /// Makes a record of an element.
@@ -48,24 +48,34 @@ enum JsonError {
 
 /// The value of a record is a JSON object with the fields of `T`.
 #[derive(Debug)]
-pub struct JsonDeserializer<T>(PhantomData<fn() -> T>);
+pub struct JsonDeserializer<T> {
+    ignore_parse_errors: bool,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T> JsonDeserializer<T> {
+    /// Leaves out what it can not decode.
+    #[must_use]
+    pub fn ignore_parse_errors(mut self) -> Self {
+        self.ignore_parse_errors = true;
+        self
+    }
+}
 
 impl<T> Default for JsonDeserializer<T> {
     fn default() -> Self {
-        Self(PhantomData)
+        Self { ignore_parse_errors: false, item: PhantomData }
     }
 }
 
 impl<T> Clone for JsonDeserializer<T> {
     fn clone(&self) -> Self {
-        Self(PhantomData)
+        Self { ..*self }
     }
 }
 
-impl<T: DeserializeOwned + Send + 'static> RecordDeserializer for JsonDeserializer<T> {
-    type Item = T;
-
-    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<T, Cause> {
+impl<T: DeserializeOwned> JsonDeserializer<T> {
+    fn decode(record: &RecordView<'_>) -> Result<T, JsonError> {
         let value = record.value.ok_or(JsonError::NoValue)?;
         // Checked as a whole: serde_json would check every string and every name of a field by itself.
         let text = str::from_utf8(value).map_err(|error| JsonError::Malformed {
@@ -76,8 +86,20 @@ impl<T: DeserializeOwned + Send + 'static> RecordDeserializer for JsonDeserializ
             // A record is one line as a rule; in a value of several lines the column counts from its own line, so the
             // place in the text is named by serde_json as well.
             let column = error.column();
-            JsonError::Malformed { column, reason: error.to_string() }.into()
+            JsonError::Malformed { column, reason: error.to_string() }
         })
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> RecordDeserializer for JsonDeserializer<T> {
+    type Item = T;
+
+    fn deserialize(&mut self, record: &RecordView<'_>) -> Result<Option<T>, Cause> {
+        match Self::decode(record) {
+            Ok(element) => Ok(Some(element)),
+            Err(_) if self.ignore_parse_errors => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

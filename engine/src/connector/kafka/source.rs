@@ -79,6 +79,15 @@ impl KafkaSource {
         self.deserializer(JsonDeserializer::default())
     }
 
+    /// Like [`json`](Self::json), but records that are not such objects are left out (Flink's `json.ignore-parse-errors`).
+    /// The log tells of the first ones, with topic, partition and offset.
+    #[must_use]
+    pub fn json_ignoring_parse_errors<T: DeserializeOwned + Send + 'static>(
+        self,
+    ) -> KafkaSource<JsonDeserializer<T>> {
+        self.deserializer(JsonDeserializer::default().ignore_parse_errors())
+    }
+
     /// Records become elements as `deserializer` says.
     #[must_use]
     pub fn deserializer<D: RecordDeserializer>(self, deserializer: D) -> KafkaSource<D> {
@@ -134,7 +143,7 @@ impl KafkaSourceDescription {
         let failed =
             |source| ConnectorError::Client { role: "source", uid: uid.to_owned(), source };
         let client = KafkaClient::connect(self.config.clone()).await.map_err(failed)?;
-        let partitions = self.partitions(&client, uid).await?;
+        let partitions = names(&self.partitions(&client, uid).await?);
         let ends = match self.bounded {
             None => None,
             Some(offsets) => {
@@ -153,9 +162,13 @@ impl KafkaSourceDescription {
         let failed =
             |source| ConnectorError::Client { role: "source", uid: uid.to_string(), source };
         let partitions = self.partitions(&opened.client, uid).await?;
-        let starts =
-            resolve(&opened.client, &partitions, self.starting_offsets).await.map_err(failed)?;
-        Ok(starts.into_iter().map(|(tp, offset)| position(&tp, offset)).collect())
+        let starts = resolve(&opened.client, &names(&partitions), self.starting_offsets)
+            .await
+            .map_err(failed)?;
+        let start = |found: &Found| {
+            starts.get(&found.topic_partition).map(|offset| position(found, *offset))
+        };
+        Ok(partitions.iter().filter_map(start).collect())
     }
 
     /// Positions to run from: those of the state, and the beginning of partitions that came since. Refuses a state whose
@@ -168,16 +181,35 @@ impl KafkaSourceDescription {
     ) -> Result<Vec<SourcePosition>, ConnectorError> {
         let failed =
             |source| ConnectorError::Client { role: "source", uid: uid.to_string(), source };
+        if let Some(other) = known.of_source(uid).find(|known| !self.reads(&known.topic)) {
+            return Err(ConnectorError::OtherTopics {
+                uid: uid.to_string(),
+                topic: other.topic.to_string(),
+                topics: self.topics.join(", "),
+            });
+        }
         let partitions = self.partitions(&opened.client, uid).await?;
-        let earliest = resolve(&opened.client, &partitions, OffsetsInitializer::earliest())
+        let earliest = resolve(&opened.client, &names(&partitions), OffsetsInitializer::earliest())
             .await
             .map_err(failed)?;
         let mut positions = Vec::new();
-        for (topic_partition, earliest) in earliest.iter().map(|(tp, offset)| (tp, *offset)) {
+        for found in &partitions {
+            let topic_partition = &found.topic_partition;
+            let Some(earliest) = earliest.get(topic_partition).copied() else { continue };
             let TopicPartition { topic, partition } = topic_partition;
             match known.get(uid, topic, *partition) {
                 // A partition that the state does not know was added while the job ran or was down: all of it is new.
-                None => positions.push(position(topic_partition, earliest)),
+                None => positions.push(position(found, earliest)),
+                // Offsets of the topic that bore the name before say nothing about this one.
+                Some(known) if found.is_another_topic_than(known) => {
+                    return Err(ConnectorError::TopicRecreated {
+                        uid: uid.to_string(),
+                        topic_partition: topic_partition.clone(),
+                        offset: known.offset,
+                        old_id: uuid_text(known.topic_id),
+                        new_id: uuid_text(found.topic_id),
+                    });
+                }
                 Some(known) if known.offset < earliest => {
                     return Err(ConnectorError::Gap {
                         uid: uid.to_string(),
@@ -187,7 +219,11 @@ impl KafkaSourceDescription {
                         lost: earliest - known.offset,
                     });
                 }
-                Some(known) => positions.push(SourcePosition { finished: false, ..known.clone() }),
+                Some(known) => positions.push(SourcePosition {
+                    topic_id: found.topic_id,
+                    finished: false,
+                    ..known.clone()
+                }),
             }
         }
         for known in known.of_source(uid) {
@@ -204,7 +240,7 @@ impl KafkaSourceDescription {
         &self,
         client: &KafkaClient,
         uid: &str,
-    ) -> Result<Vec<TopicPartition>, ConnectorError> {
+    ) -> Result<Vec<Found>, ConnectorError> {
         let mut partitions = Vec::new();
         for topic in &self.topics {
             let found = client.describe_topic(topic).await.map_err(|source| {
@@ -217,12 +253,41 @@ impl KafkaSourceDescription {
                 bootstrap: self.config.bootstrap_servers.join(","),
             })?;
             let name: Arc<str> = topic.as_str().into();
-            let all = description.partitions.iter();
-            partitions
-                .extend(all.map(|found| TopicPartition::new(Arc::clone(&name), found.partition)));
+            let topic_id = description.topic_id;
+            partitions.extend(description.partitions.iter().map(|found| Found {
+                topic_partition: TopicPartition::new(Arc::clone(&name), found.partition),
+                topic_id,
+            }));
         }
         Ok(partitions)
     }
+
+    fn reads(&self, topic: &str) -> bool {
+        self.topics.iter().any(|name| name == topic)
+    }
+}
+
+/// A partition on the cluster.
+#[derive(Clone, Debug)]
+struct Found {
+    topic_partition: TopicPartition,
+    topic_id: [u8; 16],
+}
+
+impl Found {
+    /// Whether the topic was made anew since `known` was read. Brokers before 2.8 do not tell.
+    fn is_another_topic_than(&self, known: &SourcePosition) -> bool {
+        let told = |id: [u8; 16]| id != [0; 16];
+        told(self.topic_id) && told(known.topic_id) && self.topic_id != known.topic_id
+    }
+}
+
+fn names(found: &[Found]) -> Vec<TopicPartition> {
+    found.iter().map(|found| found.topic_partition.clone()).collect()
+}
+
+fn uuid_text(id: [u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Offsets of `partitions`; "latest" is the last stable offset, since a reader of committed records gets no further.
@@ -237,10 +302,11 @@ async fn resolve(
     Ok(listed.into_iter().map(|(tp, found)| (tp, found.offset)).collect())
 }
 
-fn position(topic_partition: &TopicPartition, offset: i64) -> SourcePosition {
+fn position(found: &Found, offset: i64) -> SourcePosition {
     SourcePosition {
-        topic: Arc::clone(&topic_partition.topic),
-        partition: topic_partition.partition,
+        topic: Arc::clone(&found.topic_partition.topic),
+        topic_id: found.topic_id,
+        partition: found.topic_partition.partition,
         offset,
         leader_epoch: -1,
         max_event_time: None,

@@ -22,6 +22,8 @@ use crate::error::{Cause, OperatorError};
 pub struct KafkaSourceReader<D> {
     splits: Splits,
     deserializer: D,
+    /// Records that the deserializer gave nothing for.
+    left_out: u64,
 }
 
 /// Reads borrowed records.
@@ -32,7 +34,7 @@ pub struct RawKafkaSourceReader {
 
 impl<D> KafkaSourceReader<D> {
     pub(crate) fn new(context: SourceContext, deserializer: D) -> Result<Self, OperatorError> {
-        Ok(Self { splits: Splits::new(context)?, deserializer })
+        Ok(Self { splits: Splits::new(context)?, deserializer, left_out: 0 })
     }
 }
 
@@ -69,10 +71,25 @@ impl<D: RecordDeserializer> SourceReader for KafkaSourceReader<D> {
     where
         O: SourceOutput<D::Item>,
     {
-        let deserializer = &mut self.deserializer;
-        self.splits.poll_next(output, |output, split, record| {
-            let element = deserializer.deserialize(&record).map_err(data_error)?;
-            output.emit(split, element, record.timestamp)
+        let Self { splits, deserializer, left_out } = self;
+        splits.poll_next(output, |output, split, topic_partition, record| {
+            let element = deserializer
+                .deserialize(&record)
+                .map_err(|cause| OperatorError::new(DataError::Deserialize(cause)))?;
+            match element {
+                Some(element) => output.emit(split, element, record.timestamp),
+                None => {
+                    *left_out += 1;
+                    // A topic may be full of them: ever fewer are told of.
+                    if *left_out <= 10 || left_out.is_power_of_two() {
+                        tracing::warn!(
+                            "{topic_partition} offset {}: record left out by its deserializer ({left_out} so far)",
+                            record.offset
+                        );
+                    }
+                    Ok(())
+                }
+            }
         })
     }
 }
@@ -82,13 +99,14 @@ impl RawSourceReader for RawKafkaSourceReader {
     where
         O: for<'r> SourceOutput<RecordView<'r>>,
     {
-        self.splits
-            .poll_next(output, |output, split, record| output.emit(split, record, record.timestamp))
+        self.splits.poll_next(output, |output, split, _, record| {
+            output.emit(split, record, record.timestamp)
+        })
     }
 }
 
-fn data_error(cause: Cause) -> OperatorError {
-    OperatorError::new(DataError { cause })
+fn corrupt(cause: impl Into<Cause>) -> OperatorError {
+    OperatorError::new(DataError::Corrupt(cause.into()))
 }
 
 /// One partition of this worker.
@@ -169,6 +187,7 @@ impl Splits {
         self.list.get(split).map_or_else(
             || SourcePosition {
                 topic: "".into(),
+                topic_id: [0; 16],
                 partition: -1,
                 offset: -1,
                 leader_epoch: -1,
@@ -183,7 +202,7 @@ impl Splits {
     fn poll_next<O: SplitOutput>(
         &mut self,
         output: &mut O,
-        emit: impl FnMut(&mut O, usize, RecordView<'_>) -> Result<(), OperatorError>,
+        emit: impl FnMut(&mut O, usize, &TopicPartition, RecordView<'_>) -> Result<(), OperatorError>,
     ) -> Result<SourceStatus, OperatorError> {
         if !self.told_finished {
             self.told_finished = true;
@@ -222,7 +241,12 @@ impl Splits {
         index: usize,
         fetched: FetchedPartition,
         output: &mut O,
-        mut emit: impl FnMut(&mut O, usize, RecordView<'_>) -> Result<(), OperatorError>,
+        mut emit: impl FnMut(
+            &mut O,
+            usize,
+            &TopicPartition,
+            RecordView<'_>,
+        ) -> Result<(), OperatorError>,
     ) -> Result<(), OperatorError> {
         let Some(split) = self.list.get_mut(index) else { return Ok(()) };
         if split.finished {
@@ -242,18 +266,17 @@ impl Splits {
         let end = split.end.unwrap_or(i64::MAX);
         for batch in batches.by_ref() {
             let batch = batch.map_err(|error| {
-                data_error(error.into())
+                corrupt(error)
                     .at(format_args!("{topic_partition} offset {}", split.position.offset))
             })?;
             if let Some(block) = &batch.records {
                 for record in block.iter() {
-                    let record =
-                        record.map_err(|error| data_error(error.into()).at(&topic_partition))?;
+                    let record = record.map_err(|error| corrupt(error).at(&topic_partition))?;
                     if record.offset >= end {
                         break;
                     }
                     let offset = record.offset;
-                    emit(output, index, record).map_err(|error| {
+                    emit(output, index, &topic_partition, record).map_err(|error| {
                         error.at(format_args!("{topic_partition} offset {offset}"))
                     })?;
                 }
