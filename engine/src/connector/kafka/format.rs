@@ -133,3 +133,44 @@ where
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millstream_protocol::records::Headers;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Row {
+        number: i64,
+    }
+
+    fn decode(value: Option<&[u8]>, leniently: bool) -> Result<Option<Row>, String> {
+        let mut deserializer = JsonDeserializer::default();
+        if leniently {
+            deserializer = deserializer.ignore_parse_errors();
+        }
+        let headers = Headers::default();
+        let record = RecordView { offset: 7, timestamp: 0, key: None, value, headers };
+        deserializer.deserialize(&record).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_can_not_be_decoded_is_an_error_with_its_column_or_left_out() {
+        let bad: [(Option<&[u8]>, &str); 4] = [
+            (None, "a tombstone"),
+            (Some(b"{\"number\":}"), "column 11"),
+            (Some(b"{\"number\":\"\xff\"}"), "column 12"),
+            (Some(b"{}"), "missing field `number`"),
+        ];
+        for (value, expected) in bad {
+            let error = decode(value, false).expect_err("it is no row");
+            assert!(error.contains(expected), "{error}");
+            assert_eq!(decode(value, true), Ok(None));
+        }
+        for leniently in [false, true] {
+            assert_eq!(decode(Some(b"{\"number\":3}"), leniently), Ok(Some(Row { number: 3 })));
+        }
+    }
+}
