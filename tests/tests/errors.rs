@@ -300,7 +300,7 @@ fn a_topic_that_was_made_anew_is_not_read_from_the_old_offsets() {
     let lines = input_lines();
     let values: Vec<&[u8]> = lines.iter().take(1200).map(|line| line.as_bytes()).collect();
     stage.broker.write("flights", 0, &values);
-    assert_refused(&stage.command(), 69, &["flights-0", "made anew", "empty state directory"]);
+    assert_refused(&stage.command(), 66, &["flights-0", "made anew", "empty state directory"]);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_state_of_another_topic_is_named() {
     stage.broker.create_topic("others", PARTITIONS);
     let mut command = stage.command();
     command.input_topic = "others".to_owned();
-    assert_refused(&command, 69, &["is of topic \"flights\"", "the job reads others"]);
+    assert_refused(&command, 78, &["is of topic \"flights\"", "the job reads others"]);
 }
 
 #[test]

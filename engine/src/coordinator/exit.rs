@@ -105,7 +105,10 @@ fn of_connector(error: &ConnectorError) -> u8 {
     match error {
         ConnectorError::Client { source, .. } => of_client(source),
         ConnectorError::TopicMissing { .. } => UNAVAILABLE,
-        ConnectorError::PartitionMissing { .. } | ConnectorError::Gap { .. } => NO_INPUT,
+        ConnectorError::OtherTopics { .. } => CONFIG,
+        ConnectorError::PartitionMissing { .. }
+        | ConnectorError::Gap { .. }
+        | ConnectorError::TopicRecreated { .. } => NO_INPUT,
     }
 }
 
