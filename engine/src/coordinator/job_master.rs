@@ -412,8 +412,8 @@ impl JobMaster {
     fn check_interval(&self, client: &KafkaClient) -> Result<(), JobError> {
         let interval = self.graph.config().checkpoint_interval;
         let timeout = client.config().transaction_timeout;
-        if interval * INTERVALS_PER_TIMEOUT > timeout {
-            let needed = interval * INTERVALS_PER_TIMEOUT;
+        if interval.saturating_mul(INTERVALS_PER_TIMEOUT) > timeout {
+            let needed = interval.saturating_mul(INTERVALS_PER_TIMEOUT);
             return Err(JobError::IntervalTooLong { interval, timeout, needed });
         }
         Ok(())
