@@ -10,6 +10,7 @@ pub mod messages;
 pub mod network;
 pub mod producer;
 pub mod records;
+pub mod sasl;
 mod stale_metadata;
 #[cfg(test)]
 mod test_metadata;

@@ -1,0 +1,2 @@
+mod exchanges;
+mod scram_vectors;
