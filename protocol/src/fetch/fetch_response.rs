@@ -291,5 +291,10 @@ fn is_session_error(violation: &SessionViolation) -> bool {
 
 /// True if the same request would fail again, however often it is made.
 pub(super) fn is_lasting(error: &RequestError) -> bool {
-    matches!(error, RequestError::UnsupportedByBroker { .. } | RequestError::Encode(_))
+    matches!(
+        error,
+        RequestError::UnsupportedByBroker { .. }
+            | RequestError::Encode(_)
+            | RequestError::Security { .. }
+    )
 }

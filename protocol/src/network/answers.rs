@@ -7,7 +7,9 @@ use kafka_protocol::messages::{FindCoordinatorResponse, MetadataResponse};
 
 use super::broker_versions::BrokerVersions;
 use super::coordinators::{CoordinatorKey, SearchResult, search_result};
-use super::link::{Asker, HANDSHAKE_VERSION, InFlight, LinkKey, LinkState, Pending, ReadyLink};
+use super::link::{
+    Asker, AuthenticatingLink, HANDSHAKE_VERSION, InFlight, LinkKey, LinkState, Pending,
+};
 use super::routing::is_bootstrap;
 use super::throttle::throttle_time;
 use super::{
@@ -62,6 +64,7 @@ impl NetworkClient {
                     Err(detail) => self.fail_link(now, key, protocol(detail), true),
                 }
             }
+            LinkState::Authenticating(_) => self.handle_sasl_answer(now, key, frame),
             LinkState::Ready(ready) => {
                 let expected = ready.in_flight.front().map(|sent| sent.correlation_id);
                 let correlation_id = ResponseHeader::peek_correlation_id(&frame).ok();
@@ -73,6 +76,8 @@ impl NetworkClient {
                     return;
                 }
                 ready.last_used = now;
+                ready.proven = true;
+                link.failures = 0;
                 let Some(sent) = ready.in_flight.pop_front() else { return };
                 self.handle_body(now, key, sent, frame);
                 self.advance_link(now, key);
@@ -100,29 +105,31 @@ impl NetworkClient {
             self.fail_link(now, key, reason, true);
             return;
         }
-        if let Some(address) = self.address(key.node)
-            && let Some(failure) = self.failures.remove(&address)
-            && failure.attempts >= WARN_AFTER
-            && !is_bootstrap(key.node)
-        {
-            tracing::info!(broker = key.node.0, %address, "the broker can be reached again");
-        }
         if self.features.update(response) {
             self.events.push_back(NetworkEvent::MetadataChanged);
         }
         let versions = BrokerVersions::new(response);
         self.versions.insert(key.node, versions.clone());
         let Some(link) = self.links.get_mut(&key) else { return };
-        let LinkState::Handshaking { connection, correlation_id, .. } = link.state else { return };
-        link.failures = 0;
-        link.state = LinkState::Ready(ReadyLink {
-            connection,
-            versions,
-            next_correlation_id: correlation_id + 1,
-            in_flight: std::collections::VecDeque::new(),
-            last_used: now,
-        });
-        self.advance_link(now, key);
+        let LinkState::Handshaking { connection, correlation_id, .. } = link.state else {
+            return;
+        };
+        let next_correlation_id = correlation_id + 1;
+        if self.config.authenticate {
+            link.state = LinkState::Authenticating(Box::new(AuthenticatingLink {
+                connection,
+                versions,
+                next_correlation_id,
+                since: now,
+                // A token may have to be fetched first.
+                deadline: now.after(self.config.request_timeout),
+                exchange: None,
+                asked: None,
+            }));
+            self.ask_login(now, key);
+            return;
+        }
+        self.link_ready(now, key, connection, versions, next_correlation_id, None);
     }
 
     fn handle_body(&mut self, now: Timestamp, key: LinkKey, sent: InFlight, frame: Bytes) {
@@ -261,13 +268,27 @@ impl NetworkClient {
                     return;
                 }
             }
-            LinkState::Ready(ready) => in_flight = ready.in_flight,
+            LinkState::Authenticating(_) if reason == DisconnectReason::Closed => {
+                reason = DisconnectReason::ClosedInAuthentication;
+            }
+            LinkState::Ready(ready) => {
+                let unproven = !ready.proven && !ready.in_flight.is_empty();
+                if unproven && !self.config.authenticate && reason == DisconnectReason::Closed {
+                    reason = DisconnectReason::ClosedOnFirstRequest;
+                }
+                in_flight = ready.in_flight;
+            }
             LinkState::Idle { .. }
             | LinkState::Connecting { .. }
-            | LinkState::Handshaking { .. } => {}
+            | LinkState::Handshaking { .. }
+            | LinkState::Authenticating(_) => {}
         }
         if !local {
             link.failures = link.failures.saturating_add(1);
+            if reason.is_security() {
+                // The longest delay at once: brokers count failed logins.
+                link.failures = link.failures.max(SECURITY_FAILURES);
+            }
             let delay = self.config.reconnect_backoff.delay(link.failures, &mut self.jitter);
             link.state = LinkState::Idle { retry_at: now.after(delay) };
         }
@@ -288,11 +309,14 @@ impl NetworkClient {
             self.failures.insert(address, failure);
         }
         self.drop_connection(connection, close);
+        if reason.is_authentication() {
+            self.fail_all_waiting(now, key, &reason);
+        }
         for sent in in_flight {
             self.fail_in_flight(now, sent, &reason);
         }
         for pending in queue {
-            self.requeue_or_fail(now, pending, &reason);
+            self.requeue_or_fail(now, key, pending, &reason);
         }
         if !local && !is_bootstrap(key.node) {
             self.refresh.request(now, &mut self.jitter);
@@ -335,7 +359,19 @@ impl NetworkClient {
     }
 
     /// A request that was not sent may take another way, unless it was for this broker alone.
-    fn requeue_or_fail(&mut self, now: Timestamp, pending: Pending, reason: &DisconnectReason) {
+    fn requeue_or_fail(
+        &mut self,
+        now: Timestamp,
+        key: LinkKey,
+        pending: Pending,
+        reason: &DisconnectReason,
+    ) {
+        if reason.is_security() {
+            let error = self.security_error(key, reason);
+            self.invalidate_coordinator(now, &pending.destination.clone());
+            self.fail_pending(now, pending, error);
+            return;
+        }
         match &pending.destination {
             Destination::Node(_) => {
                 let destination = pending.destination.clone();
@@ -396,6 +432,9 @@ impl NetworkClient {
     }
 }
 
+/// So many failures in a row count for one that retrying does not cure.
+const SECURITY_FAILURES: u32 = 16;
+
 fn decode_api_versions(
     version: i16,
     expected: i32,
@@ -446,4 +485,4 @@ fn names_other_coordinator(response: &Response) -> bool {
 }
 
 /// Failures in a row after which a broker is told to be away: its connection ended, and two attempts to reconnect failed.
-const WARN_AFTER: u32 = 3;
+pub(super) const WARN_AFTER: u32 = 3;

@@ -26,6 +26,9 @@ pub struct NetworkConfig {
     pub metadata_max_age: Duration,
     /// A connection without requests is closed after this time (`connections.max.idle.ms`).
     pub connections_max_idle: Duration,
+    /// True if each connection must authenticate before its first request (`security.protocol` SASL_*): the machine then
+    /// asks for a login by [`NetworkOutput::Login`](super::NetworkOutput::Login).
+    pub authenticate: bool,
     /// Requests of one connection that may await answers (`max.in.flight.requests.per.connection`), at least 1.
     pub max_in_flight: usize,
 }
@@ -50,6 +53,7 @@ impl NetworkConfig {
             ),
             metadata_max_age: Duration::from_secs(300),
             connections_max_idle: Duration::from_secs(540),
+            authenticate: false,
             max_in_flight: 5,
         }
     }

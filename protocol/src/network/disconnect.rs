@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::TlsProblem;
+use crate::sasl::SaslError;
+
 /// Why a connection could not be made, or ended. Its text fits after "localhost:9092: ".
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,6 +58,29 @@ pub enum DisconnectReason {
     /// The peer speaks TLS.
     #[error("the peer speaks TLS and this client plain text: wrong port or security.protocol")]
     Tls,
+    /// The peer closed the connection on the first request after ApiVersions: what SASL listeners do with clients that do not
+    /// authenticate.
+    #[error(
+        "the peer closed the connection on the first request after ApiVersions: a SASL listener does so with a client that does not authenticate (security.protocol, sasl.mechanism)"
+    )]
+    ClosedOnFirstRequest,
+    /// TLS was configured and did not come about.
+    #[error("{0}")]
+    TlsFailed(TlsProblem),
+    /// The broker and this client do not trust each other.
+    #[error("authentication failed: {0}")]
+    AuthenticationFailed(SaslError),
+    /// The peer closed the connection during authentication.
+    #[error("the peer closed the connection during SASL authentication")]
+    ClosedInAuthentication,
+    /// What the authentication needs (a token, a file) could not be had.
+    #[error("no credentials to authenticate with: {detail}")]
+    LoginFailed {
+        /// What was tried and what happened. Holds no secret.
+        detail: String,
+        /// True if trying again may help: a token endpoint that does not answer.
+        retriable: bool,
+    },
     /// The bytes received are not Kafka's.
     #[error("the peer does not speak Kafka's protocol ({detail})")]
     Protocol {
@@ -82,7 +108,24 @@ impl DisconnectReason {
     /// True if trying again can not help: what listens there is not a Kafka listener for plain text.
     #[must_use]
     pub fn is_definitive(&self) -> bool {
-        matches!(self, Self::Http | Self::Tls | Self::Protocol { .. })
+        matches!(self, Self::Http | Self::Tls | Self::Protocol { .. }) || self.is_security()
+    }
+
+    /// True if the configured security stands in the way, here or at the broker: with the same configuration every further
+    /// attempt fails as well, and too many may lock the account. Told to callers at once, never retried until a time limit.
+    #[must_use]
+    pub fn is_security(&self) -> bool {
+        match self {
+            Self::TlsFailed(problem) => problem.is_definitive(),
+            Self::AuthenticationFailed(_) | Self::LoginFailed { retriable: false, .. } => true,
+            _ => false,
+        }
+    }
+
+    /// True if it is about who this client is, which is the same for every broker.
+    #[must_use]
+    pub fn is_authentication(&self) -> bool {
+        matches!(self, Self::AuthenticationFailed(_) | Self::LoginFailed { retriable: false, .. })
     }
 }
 

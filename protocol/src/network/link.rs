@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::broker_versions::BrokerVersions;
 use super::coordinators::CoordinatorKey;
-use super::{ConnectionClass, ConnectionId, Destination, RequestToken};
+use super::{ConnectionClass, ConnectionId, Destination, DisconnectReason, RequestToken};
 use crate::messages::kp::FindCoordinatorRequest;
 use crate::messages::{ApiKey, Request, StrBytes};
+use crate::sasl::SaslExchange;
 use crate::{NodeId, Timestamp};
 
 /// Which broker, which class, and which of several connections of that class.
@@ -43,8 +44,36 @@ pub(super) enum LinkState {
         version: i16,
         correlation_id: i32,
     },
-    /// Versions are known; requests flow.
+    /// Versions are known; SASL goes on, for the first time or again. Requests wait.
+    Authenticating(Box<AuthenticatingLink>),
+    /// Requests flow.
     Ready(ReadyLink),
+}
+
+/// A connection that proves who we are.
+#[derive(Debug)]
+pub(super) struct AuthenticatingLink {
+    pub(super) connection: ConnectionId,
+    pub(super) versions: BrokerVersions,
+    pub(super) next_correlation_id: i32,
+    pub(super) since: Timestamp,
+    pub(super) deadline: Timestamp,
+    /// `None` until the driver has a login.
+    pub(super) exchange: Option<SaslExchange>,
+    /// What is asked: correlation id, API and version.
+    pub(super) asked: Option<(i32, ApiKey, i16)>,
+}
+
+impl AuthenticatingLink {
+    /// What it waits for, if it waits in vain.
+    pub(super) fn silence(&self, now: Timestamp) -> DisconnectReason {
+        let after = now.since(self.since);
+        if self.exchange.is_some() || self.asked.is_some() {
+            return DisconnectReason::Silent { after };
+        }
+        let detail = format!("none within {after:?}: the token endpoint may not answer");
+        DisconnectReason::LoginFailed { detail, retriable: true }
+    }
 }
 
 /// A usable connection.
@@ -56,6 +85,10 @@ pub(super) struct ReadyLink {
     /// Sent and not answered, in the order the answers will come.
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) last_used: Timestamp,
+    /// False until the first answer: a listener may still close the connection for want of authentication.
+    pub(super) proven: bool,
+    /// From then on nothing is sent before authenticating again (KIP-368).
+    pub(super) renew_at: Option<Timestamp>,
 }
 
 /// A request that is not sent yet.
@@ -116,6 +149,7 @@ impl Link {
             LinkState::Idle { .. } => None,
             LinkState::Connecting { connection, .. }
             | LinkState::Handshaking { connection, .. } => Some(*connection),
+            LinkState::Authenticating(link) => Some(link.connection),
             LinkState::Ready(ready) => Some(ready.connection),
         }
     }

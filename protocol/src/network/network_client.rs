@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -16,6 +15,7 @@ use super::{
 };
 use crate::backoff::Jitter;
 use crate::messages::{ApiKey, Response};
+use crate::sasl::SaslLogin;
 use crate::wire::EncodedFrame;
 use crate::{NodeId, Timestamp, TopicPartition};
 
@@ -66,6 +66,14 @@ pub enum NetworkOutput {
         connection: ConnectionId,
         /// Size, header and body.
         frame: EncodedFrame,
+    },
+    /// Get what an authentication needs (name and password, a fresh nonce, a valid token) and report
+    /// [`handle_login`](NetworkClient::handle_login). Only if [`NetworkConfig::authenticate`] is set.
+    Login {
+        /// The connection to authenticate.
+        connection: ConnectionId,
+        /// The broker's host: some mechanisms sign it.
+        host: Arc<str>,
     },
     /// Close the connection, or give up connecting. Nothing it still delivers matters.
     Close {
@@ -171,6 +179,22 @@ impl NetworkClient {
         self.route_waiting(now);
     }
 
+    /// The login asked for by [`NetworkOutput::Login`] is there, or can not be had.
+    pub fn handle_login(
+        &mut self,
+        now: Timestamp,
+        connection: ConnectionId,
+        login: Result<SaslLogin, DisconnectReason>,
+    ) {
+        if let Some(key) = self.connections.get(&connection).copied() {
+            match login {
+                Ok(login) => self.start_exchange(now, key, login),
+                Err(reason) => self.fail_link(now, key, reason, true),
+            }
+        }
+        self.route_waiting(now);
+    }
+
     /// The connection could not be made, or ended.
     pub fn handle_disconnected(
         &mut self,
@@ -264,17 +288,17 @@ impl NetworkClient {
     pub fn address_failures(&self, now: Timestamp) -> Vec<AddressFailure> {
         let mut failures = self.failures.clone();
         for (key, link) in &self.links {
-            let (since, reason): (_, fn(Duration) -> DisconnectReason) = match &link.state {
+            let reason = match &link.state {
                 LinkState::Connecting { since, .. } => {
-                    (*since, |after| DisconnectReason::ConnectTimedOut { after })
+                    DisconnectReason::ConnectTimedOut { after: now.since(*since) }
                 }
                 LinkState::Handshaking { since, .. } => {
-                    (*since, |after| DisconnectReason::Silent { after })
+                    DisconnectReason::Silent { after: now.since(*since) }
                 }
+                LinkState::Authenticating(link) => link.silence(now),
                 LinkState::Idle { .. } | LinkState::Ready(_) => continue,
             };
             if let Some(address) = self.address(key.node) {
-                let reason = reason(now.since(since));
                 failures.entry(Arc::clone(&address)).or_insert(AddressFailure {
                     address,
                     reason,

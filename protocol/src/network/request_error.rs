@@ -42,6 +42,14 @@ pub enum RequestError {
         /// How long it was tried.
         after: Duration,
     },
+    /// TLS or SASL stands in the way. The request was not sent, and the next one would not be either.
+    #[error("{address}: {reason}")]
+    Security {
+        /// The broker's address.
+        address: Arc<str>,
+        /// What TLS or SASL failed on.
+        reason: DisconnectReason,
+    },
     /// The broker does not speak a version that we speak, or that the request needs.
     #[error(
         "the broker supports versions {theirs_min} to {theirs_max} of {api}, this request needs {ours_min} to {ours_max}"
@@ -93,6 +101,7 @@ impl RequestError {
             Self::Disconnected { sent, .. } | Self::TimedOut { sent, .. } => *sent,
             Self::Decode(_) | Self::Closed => true,
             Self::BootstrapFailed { .. }
+            | Self::Security { .. }
             | Self::UnsupportedByBroker { .. }
             | Self::CoordinatorRefused { .. }
             | Self::UnknownNode { .. }

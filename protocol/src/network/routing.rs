@@ -210,6 +210,13 @@ impl NetworkClient {
         loop {
             let Some(link) = self.links.get_mut(&key) else { return };
             let LinkState::Ready(ready) = &mut link.state else { return };
+            if ready.renew_at.is_some_and(|at| at <= now) && !link.queue.is_empty() {
+                // What is in flight is answered first, so that answers and exchange can not be mixed up.
+                if ready.in_flight.is_empty() {
+                    self.authenticate_again(now, key);
+                }
+                return;
+            }
             if ready.in_flight.len() >= self.config.max_in_flight.max(1) {
                 return;
             }
@@ -295,6 +302,7 @@ pub(super) fn attempt_deadline(link: &Link) -> Option<Timestamp> {
         LinkState::Connecting { since, .. } | LinkState::Handshaking { since, .. } => {
             Some(since.after(NEXT_ADDRESS_AFTER))
         }
+        LinkState::Authenticating(ref link) => Some(link.since.after(NEXT_ADDRESS_AFTER)),
         LinkState::Idle { .. } | LinkState::Ready(_) => None,
     }
 }

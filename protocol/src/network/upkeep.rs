@@ -26,6 +26,7 @@ impl NetworkClient {
                 LinkState::Idle { retry_at } => Some(*retry_at),
                 LinkState::Connecting { deadline, .. }
                 | LinkState::Handshaking { deadline, .. } => Some(*deadline),
+                LinkState::Authenticating(link) => Some(link.deadline),
                 LinkState::Ready(ready) => {
                     let answers = ready.in_flight.iter().map(|sent| sent.deadline).min();
                     answers.or(Some(ready.last_used.after(self.config.connections_max_idle)))
@@ -87,6 +88,7 @@ impl NetworkClient {
             LinkState::Handshaking { since, deadline, .. } if *deadline <= now => {
                 DisconnectReason::Silent { after: now.since(*since) }
             }
+            LinkState::Authenticating(link) if link.deadline <= now => link.silence(now),
             LinkState::Ready(ready) => match ready.in_flight.iter().find(|s| s.deadline <= now) {
                 // A late answer would be taken for the next request's: the connection must go.
                 Some(late) => {

@@ -72,6 +72,7 @@ impl Producer {
                 error,
                 RequestError::UnsupportedByBroker { .. }
                     | RequestError::Encode(_)
+                    | RequestError::Security { .. }
                     | RequestError::Closed
             )
         });

@@ -498,6 +498,7 @@ impl TransactionManager {
                 RequestError::UnsupportedByBroker { .. }
                     | RequestError::Encode(_)
                     | RequestError::CoordinatorRefused { .. }
+                    | RequestError::Security { .. }
                     | RequestError::Closed
             )
         });

@@ -27,6 +27,8 @@ pub(super) struct Script {
     /// Requests that are not answered yet.
     pub(super) sent: VecDeque<Sent>,
     pub(super) closed: Vec<ConnectionId>,
+    /// Connections that ask for a login.
+    pub(super) logins: VecDeque<ConnectionId>,
     pub(super) results: Vec<(u64, i16, Result<Response, RequestError>)>,
     pub(super) events: Vec<NetworkEvent>,
 }
@@ -41,13 +43,20 @@ pub(super) struct Sent {
 
 impl Script {
     pub(super) fn new(addresses: &[&str]) -> Self {
+        Self::with_config(addresses, |_| {})
+    }
+
+    pub(super) fn with_config(addresses: &[&str], change: impl Fn(&mut NetworkConfig)) -> Self {
         let servers = addresses.iter().map(|host| (Arc::from(*host), 9092)).collect();
+        let mut config = NetworkConfig::new(servers);
+        change(&mut config);
         Self {
-            client: NetworkClient::new(NetworkConfig::new(servers), 7),
+            client: NetworkClient::new(config, 7),
             now: Timestamp::from_micros(1),
             connects: VecDeque::new(),
             sent: VecDeque::new(),
             closed: Vec::new(),
+            logins: VecDeque::new(),
             results: Vec::new(),
             events: Vec::new(),
         }
@@ -75,6 +84,7 @@ impl Script {
                     let (header, request) = Request::decode(without_size(&frame)).unwrap();
                     self.sent.push_back(Sent { connection, header, request });
                 }
+                NetworkOutput::Login { connection, .. } => self.logins.push_back(connection),
                 NetworkOutput::Close { connection } => {
                     self.closed.push(connection);
                     self.connects.retain(|(other, _)| *other != connection);
