@@ -19,6 +19,7 @@ use crate::consumer::ConsumerShared;
 use crate::driver::{ClusterView, Command, Driver, RequestCommand};
 use crate::net::SocketOptions;
 use crate::producer::ProducerShared;
+use crate::security::Security;
 use crate::{ClientConfig, ClientError, PartitionConsumer, Producer};
 
 /// A client of one cluster. Cheap to clone: all clones share one driver task on the runtime that
@@ -47,9 +48,11 @@ impl KafkaClient {
     ///
     /// [`ClientError::Config`] for a configuration that contradicts itself. [`ClientError::NoBrokerReachable`] within
     /// `default.api.timeout.ms`, naming each address tried and why it failed; at once if every address speaks something
-    /// else than Kafka.
+    /// else than Kafka. [`ClientError::Security`] at once for a certificate or credentials that are not accepted.
     pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
         config.validate()?;
+        // Stores are read from disk; that a runtime's thread waits for it once does no harm.
+        let security = Arc::new(Security::new(&config)?);
         let network = NetworkClient::new(config.network_config()?, seed());
         let (commands, inbox) = mpsc::unbounded_channel();
         let view = Arc::new(ClusterView::default());
@@ -59,8 +62,15 @@ impl KafkaClient {
         };
         let max_frame_bytes = config.max_response_frame_bytes;
         let started = Instant::now();
-        let driver =
-            Driver::new(network, inbox, Arc::clone(&view), options, max_frame_bytes, started);
+        let driver = Driver::new(
+            network,
+            inbox,
+            Arc::clone(&view),
+            options,
+            security,
+            max_frame_bytes,
+            started,
+        );
         // The loop keeps itself alive through its command channel, not through a handle.
         tokio::spawn(driver.run());
         let next_handle = AtomicU32::new(SLOW_LANE + 1);

@@ -26,6 +26,15 @@ pub enum ClientError {
         /// The time that was allowed for it; what can not be a broker is given up at once.
         after: Duration,
     },
+    /// TLS or SASL stands in the way: a certificate or credentials are not accepted, here or at the broker. Trying again does
+    /// not help.
+    #[error("{operation}: {}", list(.failures))]
+    Security {
+        /// What was to be done.
+        operation: String,
+        /// Every address tried, with what TLS or SASL failed on there.
+        failures: Vec<AddressFailure>,
+    },
     /// The call did not succeed in time.
     #[error("{operation}: no success within {} (default.api.timeout.ms); last: {last}", seconds(*.after))]
     TimedOut {
@@ -127,6 +136,7 @@ impl ClientError {
             Self::Request { source, .. } if source.is_retriable() => Recovery::Retriable,
             Self::Broker { code, .. } if code.is_retriable() => Recovery::Retriable,
             Self::Config(_)
+            | Self::Security { .. }
             | Self::Broker { .. }
             | Self::UnknownTopic { .. }
             | Self::GroupNotEmpty { .. }
@@ -139,6 +149,15 @@ impl ClientError {
     pub(crate) fn of_request(operation: &str, error: RequestError) -> Self {
         let operation = operation.to_owned();
         match error {
+            RequestError::Security { address, reason } => Self::Security {
+                operation,
+                failures: vec![AddressFailure { address, reason, attempts: 1 }],
+            },
+            RequestError::BootstrapFailed { failures, .. }
+                if failures.iter().all(|failure| failure.reason.is_security()) =>
+            {
+                Self::Security { operation, failures }
+            }
             RequestError::BootstrapFailed { failures, after } => {
                 Self::NoBrokerReachable { failures, after }
             }

@@ -1,6 +1,6 @@
 //! The asynchronous Kafka client: sockets, timers and handles around the machines of `millstream-protocol`.
 //!
-//! Is: connections over TCP in plain text, metadata, administration, fetching of assigned partitions, idempotent and
+//! Is: connections over TCP, TLS and SASL, metadata, administration, fetching of assigned partitions, idempotent and
 //! transactional producing. Is not: consumer groups with members, automatic topic creation, anything that guesses when a
 //! broker's answer is missing.
 //!
@@ -17,6 +17,7 @@
 //! | `producer` | sealed batches, transactions |
 //! | `record_producer` | records: partitions, batches, acknowledgements |
 //! | `driver` | the loop between sockets, machines and handles |
+//! | `security` | stores, TLS, logins, tokens |
 //! | `net` | names to addresses, bytes to frames |
 //! | `error` | [`ClientError`]: cause, place, next step |
 
@@ -30,6 +31,7 @@ mod error;
 mod net;
 mod producer;
 mod record_producer;
+mod security;
 
 pub use admin::{
     AbortTransaction, Acl, AclFilter, AclOperation, AclPatternType, AclPermission, AclResourceType,
@@ -40,10 +42,16 @@ pub use admin::{
     TransactionDescription, TransactionFilter,
 };
 pub use client::KafkaClient;
-pub use config::{ClientConfig, ConfigError, OffsetReset, Property, PropertyEffect, properties};
+pub use config::{
+    ClientConfig, ConfigError, OffsetReset, Property, PropertyEffect, parse_properties, properties,
+};
 pub use consumer::PartitionConsumer;
 pub use error::{ClientError, Recovery};
 pub use millstream_protocol::fetch::{FetchError, FetchEvent, FetchStart, FetchedPartition};
 pub use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
 pub use producer::Producer;
 pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};
+pub use security::{
+    KeyStoreConfig, SaslConfig, SecurityProtocol, StoreType, TlsConfig, TlsVersion,
+    TrustStoreConfig,
+};

@@ -34,6 +34,24 @@ pub enum ConfigError {
         /// What would be valid.
         expected: String,
     },
+    /// A file of certificates or keys can not be used.
+    #[error("property '{name}': {path}: {detail}")]
+    Store {
+        /// The property that names the file.
+        name: &'static str,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// `${env:…}` or `${file:…}` in a value leads nowhere.
+    #[error("property '{name}': {reason}")]
+    Unresolved {
+        /// The property.
+        name: String,
+        /// What is missing.
+        reason: String,
+    },
     /// The text is no property.
     #[error("'{text}' is no property: write key=value, as in transaction.timeout.ms=60000")]
     NotKeyValue {

@@ -5,12 +5,16 @@
 
 mod error;
 mod properties;
+mod properties_file;
+mod provider;
+mod security_properties;
 mod value;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::security::{SaslConfig, SecurityProtocol, TlsConfig};
 pub use error::ConfigError;
 use millstream_protocol::IsolationLevel;
 use millstream_protocol::backoff::ExponentialBackoff;
@@ -19,6 +23,7 @@ use millstream_protocol::network::NetworkConfig;
 use millstream_protocol::producer::ProducerConfig;
 use millstream_protocol::records::Compression;
 pub use properties::{Property, PropertyEffect, properties};
+pub use properties_file::parse_properties;
 
 /// What a [`KafkaClient`](crate::KafkaClient) is told: addresses, timeouts, bounds. Start with [`ClientConfig::new`], then
 /// set fields, or properties by their Java names with [`ClientConfig::set`].
@@ -108,6 +113,13 @@ pub struct ClientConfig {
     /// `partitioner.ignore.keys`: records with a key are spread like those without. Default false.
     pub partitioner_ignore_keys: bool,
 
+    /// `security.protocol`. Default PLAINTEXT.
+    pub security_protocol: SecurityProtocol,
+    /// `ssl.*`.
+    pub tls: TlsConfig,
+    /// `sasl.*`.
+    pub sasl: SaslConfig,
+
     ignored: BTreeSet<&'static str>,
     explicit: BTreeSet<&'static str>,
 }
@@ -163,12 +175,16 @@ impl ClientConfig {
             max_in_flight: 5,
             compression_type: Compression::None,
             partitioner_ignore_keys: false,
+            security_protocol: SecurityProtocol::Plaintext,
+            tls: TlsConfig::default(),
+            sasl: SaslConfig::default(),
             ignored: BTreeSet::new(),
             explicit: BTreeSet::new(),
         }
     }
 
-    /// Sets one property by its Java name. A later value replaces an earlier one.
+    /// Sets one property by its Java name. A later value replaces an earlier one. `${env:NAME}` and `${file:PATH:KEY}` in the
+    /// value are replaced.
     ///
     /// # Errors
     ///
@@ -256,6 +272,7 @@ impl ClientConfig {
         network.retry_backoff = self.retry_backoff();
         network.metadata_max_age = self.metadata_max_age;
         network.connections_max_idle = self.connections_max_idle;
+        network.authenticate = self.security_protocol.uses_sasl();
         network.max_in_flight = usize::try_from(self.max_in_flight).unwrap_or(5);
         Ok(network)
     }

@@ -1,10 +1,12 @@
 //! The table of property names: what each does here.
 
+use std::sync::LazyLock;
+
 use millstream_protocol::IsolationLevel;
 use millstream_protocol::records::Compression;
 
 use super::value::{address, boolean, bytes, integer, list, milliseconds, socket_buffer};
-use super::{ClientConfig, ConfigError, OffsetReset};
+use super::{ClientConfig, ConfigError, OffsetReset, provider, security_properties};
 
 /// A property name that Kafka's clients know, and what it does here.
 #[derive(Clone, Copy, Debug)]
@@ -30,21 +32,28 @@ pub enum PropertyEffect {
 /// Every property that Kafka's clients know, by name.
 #[must_use]
 pub fn properties() -> &'static [Property] {
-    PROPERTIES
+    static ALL: LazyLock<Vec<Property>> = LazyLock::new(|| {
+        let mut all = [PROPERTIES, security_properties::PROPERTIES].concat();
+        all.sort_by_key(|property| property.name);
+        all
+    });
+    &ALL
 }
 
 pub(super) fn set(config: &mut ClientConfig, name: &str, value: &str) -> Result<(), ConfigError> {
     let name = name.trim();
-    let Some(property) = PROPERTIES.iter().find(|property| property.name == name) else {
+    let Some(property) = properties().iter().find(|property| property.name == name) else {
         return Err(unknown(name, value));
     };
     let name = property.name;
     if let PropertyEffect::Refused(reason) = property.effect {
         return Err(not_supported(name, value, reason));
     }
-    (property.set)(config, value).map_err(|refusal| match refusal {
+    // Errors show the value as it was given: what a provider puts in is often a secret.
+    let resolved = provider::resolve(name, value)?;
+    (property.set)(config, &resolved).map_err(|refusal| match refusal {
         Refusal::Expected(expected) => {
-            ConfigError::Invalid { name, value: value.to_owned(), expected }
+            ConfigError::Invalid { name, value: shown(name, value).to_owned(), expected }
         }
         Refusal::Unsupported(reason) => not_supported(name, value, reason),
     })?;
@@ -57,14 +66,14 @@ pub(super) fn set(config: &mut ClientConfig, name: &str, value: &str) -> Result<
 
 fn unknown(name: &str, value: &str) -> ConfigError {
     // Families that a later version will read: better named than guessed at.
-    for (prefix, reason) in REFUSED_FAMILIES {
+    for (prefix, reason) in security_properties::REFUSED_FAMILIES {
         if let Some(rest) = name.strip_prefix(prefix)
             && !rest.is_empty()
         {
             return not_supported(name, value, reason);
         }
     }
-    let nearest = PROPERTIES
+    let nearest = properties()
         .iter()
         .map(|property| (strsim::damerau_levenshtein(name, property.name), property.name))
         .min()
@@ -74,17 +83,21 @@ fn unknown(name: &str, value: &str) -> ConfigError {
 }
 
 fn not_supported(name: &str, value: &str, reason: &'static str) -> ConfigError {
-    let value = if may_be_secret(name) { "…" } else { value };
-    ConfigError::NotSupported { name: name.to_owned(), value: value.to_owned(), reason }
+    let value = shown(name, value).to_owned();
+    ConfigError::NotSupported { name: name.to_owned(), value, reason }
 }
 
-fn may_be_secret(name: &str) -> bool {
-    ["password", "jaas", "secret", "key"].iter().any(|part| name.contains(part))
+/// The value, unless it may be a secret.
+fn shown<'a>(name: &str, value: &'a str) -> &'a str {
+    let secret = ["password", "jaas", "secret", "key", "token", "extensions"]
+        .iter()
+        .any(|part| name.contains(part));
+    if secret { "…" } else { value }
 }
 
 type Setter = fn(&mut ClientConfig, &str) -> Result<(), Refusal>;
 
-enum Refusal {
+pub(super) enum Refusal {
     Expected(String),
     Unsupported(&'static str),
 }
@@ -95,25 +108,25 @@ impl From<String> for Refusal {
     }
 }
 
-const fn honoured(name: &'static str, set: Setter) -> Property {
+pub(super) const fn honoured(name: &'static str, set: Setter) -> Property {
     Property { name, effect: PropertyEffect::Honoured, set }
 }
 
-const fn ignored(name: &'static str, reason: &'static str) -> Property {
+pub(super) const fn ignored(name: &'static str, reason: &'static str) -> Property {
     Property { name, effect: PropertyEffect::Ignored(reason), set: |_, _| Ok(()) }
 }
 
-const fn refused(name: &'static str, reason: &'static str) -> Property {
+pub(super) const fn refused(name: &'static str, reason: &'static str) -> Property {
     Property { name, effect: PropertyEffect::Refused(reason), set: |_, _| Ok(()) }
 }
 
-fn put<T>(field: &mut T, value: Result<T, String>) -> Result<(), Refusal> {
+pub(super) fn put<T>(field: &mut T, value: Result<T, String>) -> Result<(), Refusal> {
     *field = value?;
     Ok(())
 }
 
 /// Accepts one value and explains the refusal of every other.
-fn only(value: &str, accepted: &[&str], reason: &'static str) -> Result<(), Refusal> {
+pub(super) fn only(value: &str, accepted: &[&str], reason: &'static str) -> Result<(), Refusal> {
     let value = value.trim();
     let matches = accepted.iter().any(|accepted| accepted.eq_ignore_ascii_case(value));
     if matches { Ok(()) } else { Err(Refusal::Unsupported(reason)) }
@@ -124,17 +137,12 @@ fn milliseconds_i64(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_millis(number.unsigned_abs()))
 }
 
-const ENCRYPTION: &str =
-    "this version speaks PLAINTEXT only; use a PLAINTEXT listener, or a TLS tunnel in front of it";
 const NO_GROUP: &str = "partitions are assigned without a consumer group";
 const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers or reporters";
 const NO_JAVA: &str = "Java classes can not be loaded";
 const FORMAT: &str = "the format decides how bytes are read and written";
 const PARTITIONER: &str = "the caller names the partition of each batch";
 const COMPRESSION_LEVEL: &str = "the codec's default level is used";
-
-/// Prefixes of names that are refused as a whole.
-const REFUSED_FAMILIES: &[(&str, &str)] = &[("sasl.", ENCRYPTION), ("ssl.", ENCRYPTION)];
 
 const PROPERTIES: &[Property] = &[
     honoured("acks", |_, v| {
@@ -189,7 +197,13 @@ const PROPERTIES: &[Property] = &[
         Ok(())
     }),
     ignored("compression.zstd.level", COMPRESSION_LEVEL),
-    refused("config.providers", "write the value itself, or let the caller substitute it"),
+    honoured("config.providers", |_, v| {
+        let known = list(v).iter().all(|name| matches!(name.as_str(), "env" | "file"));
+        let reason = "the providers are env and file, and always there";
+        if known { Ok(()) } else { Err(Refusal::Unsupported(reason)) }
+    }),
+    ignored("config.providers.env.class", "the provider is built in"),
+    ignored("config.providers.file.class", "the provider is built in"),
     honoured("connections.max.idle.ms", |c, v| {
         put(&mut c.connections_max_idle, milliseconds_i64(v))
     }),
@@ -284,8 +298,6 @@ const PROPERTIES: &[Property] = &[
     }),
     honoured("retry.backoff.max.ms", |c, v| put(&mut c.retry_backoff_max, milliseconds(v, 0))),
     honoured("retry.backoff.ms", |c, v| put(&mut c.retry_backoff, milliseconds(v, 0))),
-    honoured("security.protocol", |_, v| only(v, &["PLAINTEXT"], ENCRYPTION)),
-    refused("security.providers", NO_JAVA),
     honoured("send.buffer.bytes", |c, v| put(&mut c.send_buffer_bytes, socket_buffer(v))),
     ignored("session.timeout.ms", NO_GROUP),
     honoured("socket.connection.setup.timeout.max.ms", |c, v| {

@@ -61,9 +61,14 @@ fn unknown_names_are_refused_with_the_nearest_known_one() {
 #[test]
 fn known_properties_that_would_be_lost_are_refused_with_the_reason() {
     for (name, value, part) in [
-        ("security.protocol", "SASL_SSL", "PLAINTEXT only"),
-        ("sasl.mechanism", "PLAIN", "PLAINTEXT only"),
-        ("ssl.truststore.location", "/tmp/t", "PLAINTEXT only"),
+        ("sasl.mechanism", "GSSAPI", "Kerberos"),
+        ("sasl.kerberos.service.name", "kafka", "Kerberos"),
+        ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;", "Kerberos"),
+        ("sasl.login.class", "org.example.L", "Java classes"),
+        ("sasl.login.callback.handler.class", "org.example.H", "Java classes"),
+        ("ssl.enabled.protocols", "TLSv1.1", "below TLSv1.2"),
+        ("enable.ssl.certificate.verification", "false", "always verified"),
+        ("config.providers", "env,vault", "env and file"),
         ("acks", "1", "acks=all"),
         ("enable.idempotence", "false", "always idempotent"),
         ("transactional.id", "x", "names its transactional id"),
@@ -76,8 +81,85 @@ fn known_properties_that_would_be_lost_are_refused_with_the_reason() {
 
 #[test]
 fn secrets_are_not_repeated_in_errors() {
-    let text = refusal("sasl.jaas.config", "…Module required password=\"hunter2\";");
-    assert!(!text.contains("hunter2"), "{text}");
+    for (name, value) in [
+        ("sasl.jaas.config", "org.example.PlainLoginModule required password=\"hunter2\""),
+        ("sasl.jaas.config", "PlainLoginModule wrong password=\"hunter2\";"),
+        ("ssl.key.location", "/hunter2"),
+        ("sasl.oauthbearer.extensions", "hunter2"),
+        ("sasl.oauthbearer.assertion.private.key.passphrase", "hunter2"),
+        ("sasl.mechanism", "${file:/no/such/hunter2-not-read:key}"),
+    ] {
+        let text = refusal(name, value);
+        assert!(!text.replace("/no/such/hunter2", "").contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn a_login_module_that_can_not_be_read_is_refused_with_the_place() {
+    assert_eq!(
+        refusal("sasl.jaas.config", "PlainLoginModule required password=\"hunter2\""),
+        "property 'sasl.jaas.config' = '…' is not valid: expected one login module; at character 45: the text must end with ';'"
+    );
+}
+
+#[test]
+fn values_come_from_the_environment_and_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets.properties");
+    std::fs::write(&file, "password = p:w=1\nuser=u").unwrap();
+    let file = file.display();
+    let mut config = ClientConfig::new("a:9092");
+    // PATH is set wherever tests run.
+    config.set("client.id", "x-${env:PATH}-${other:a:b}").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    assert_eq!(config.client_id, format!("x-{path}-${{other:a:b}}"));
+    let module = format!(
+        "PlainLoginModule required username=\"${{file:{file}:user}}\" password=\"${{file:{file}:password}}\";"
+    );
+    config.set("sasl.jaas.config", &module).unwrap();
+    let jaas = config.sasl.jaas.clone().unwrap();
+    assert_eq!(jaas.option("username").unwrap().expose(), "u");
+    assert_eq!(jaas.option("password").unwrap().expose(), "p:w=1");
+    for (value, expected) in [
+        (
+            "${env:MILLSTREAM_NO_SUCH_VARIABLE}".to_owned(),
+            "property 'client.id': the environment variable MILLSTREAM_NO_SUCH_VARIABLE is not set (or not UTF-8)".to_owned(),
+        ),
+        (
+            format!("${{file:{file}:missing}}"),
+            format!("property 'client.id': {file} has no property 'missing'"),
+        ),
+    ] {
+        assert_eq!(refusal("client.id", &value), expected);
+    }
+}
+
+#[test]
+fn security_properties_set_typed_fields() {
+    use crate::{StoreType, TlsVersion};
+    let mut config = ClientConfig::new("a:9092");
+    config
+        .set_all([
+            ("security.protocol", "sasl_ssl"),
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            ("ssl.truststore.type", "jks"),
+            ("ssl.truststore.location", "/t.jks"),
+            ("ssl.enabled.protocols", "TLSv1.3,TLSv1.1"),
+            ("ssl.endpoint.identification.algorithm", ""),
+            ("sasl.login.refresh.window.factor", "0.9"),
+            (
+                "sasl.login.callback.handler.class",
+                "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+            ),
+        ])
+        .unwrap();
+    assert_eq!(config.security_protocol, SecurityProtocol::SaslSsl);
+    assert_eq!(config.sasl.mechanism.unwrap().name(), "SCRAM-SHA-512");
+    assert_eq!(config.tls.truststore.store_type, Some(StoreType::Jks));
+    assert_eq!(config.tls.enabled_versions, [TlsVersion::V1_3]);
+    assert!(!config.tls.endpoint_identification && config.sasl.aws_bearer_token);
+    config.set("ssl.protocol", "TLSv1.2").unwrap();
+    assert_eq!(config.tls.enabled_versions, [TlsVersion::V1_2]);
 }
 
 #[test]

@@ -8,9 +8,12 @@ pub(super) fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-/// `host:port`, `[v6]:port`, with or without `PLAINTEXT://` in front.
+/// `host:port`, `[v6]:port`, with or without `PLAINTEXT://` or another protocol of Kafka's in front; `security.protocol` counts.
 pub(super) fn address(text: &str) -> Result<(Arc<str>, u16), String> {
-    let bare = text.strip_prefix("PLAINTEXT://").unwrap_or(text);
+    let bare = ["PLAINTEXT://", "SSL://", "SASL_PLAINTEXT://", "SASL_SSL://"]
+        .iter()
+        .find_map(|protocol| text.strip_prefix(protocol))
+        .unwrap_or(text);
     let expected = || format!("addresses of the form host:port, which '{text}' is not");
     if bare.contains("://") {
         return Err(expected());

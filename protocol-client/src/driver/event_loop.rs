@@ -1,7 +1,9 @@
 //! The loop: wait for sockets, commands and time; feed the machines; carry out what they ask.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI16, AtomicUsize, Ordering};
 use std::task::Poll;
@@ -9,9 +11,10 @@ use std::time::Duration;
 
 use millstream_protocol::Timestamp;
 use millstream_protocol::network::{
-    ConnectionClass, ConnectionId, MetadataNews, NetworkClient, NetworkEvent, NetworkOutput,
-    OutgoingRequest, RequestError, RequestToken,
+    ConnectionClass, ConnectionId, DisconnectReason, MetadataNews, NetworkClient, NetworkEvent,
+    NetworkOutput, OutgoingRequest, RequestError, RequestToken,
 };
+use millstream_protocol::sasl::SaslLogin;
 use millstream_protocol::{Response, StaleMetadata};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
@@ -20,6 +23,7 @@ use super::command::{Command, RequestCommand};
 use super::consumers::ConsumerSlot;
 use super::producers::ProducerSlot;
 use crate::net::{Socket, SocketEvent, SocketOptions, connect};
+use crate::security::Security;
 
 /// Owner of everything that moves. Ends when the last handle is gone or [`Command::Close`] comes.
 #[derive(Debug)]
@@ -28,12 +32,15 @@ pub(crate) struct Driver {
     pub(super) consumers: BTreeMap<u32, ConsumerSlot>,
     pub(super) producers: BTreeMap<u32, ProducerSlot>,
     sockets: BTreeMap<ConnectionId, Socket>,
+    /// Connections whose login is being fetched.
+    logins: BTreeMap<ConnectionId, PendingLogin>,
     /// Who waits for which answer.
     askers: HashMap<RequestToken, Asker>,
     next_token: u64,
     commands: mpsc::UnboundedReceiver<Command>,
     view: Arc<ClusterView>,
     socket_options: SocketOptions,
+    security: Arc<Security>,
     max_frame_bytes: usize,
     started: Instant,
     closing: Option<Vec<oneshot::Sender<()>>>,
@@ -41,6 +48,18 @@ pub(crate) struct Driver {
     inbox: Vec<Command>,
     socket_events: Vec<(ConnectionId, SocketEvent)>,
     scratch: Vec<SocketEvent>,
+    ready_logins: Vec<(ConnectionId, Login)>,
+}
+
+type Login = Result<SaslLogin, DisconnectReason>;
+
+/// A login on its way.
+struct PendingLogin(Pin<Box<dyn Future<Output = Login> + Send>>);
+
+impl fmt::Debug for PendingLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PendingLogin")
+    }
 }
 
 /// What handles read without asking the driver.
@@ -64,6 +83,7 @@ impl Driver {
         commands: mpsc::UnboundedReceiver<Command>,
         view: Arc<ClusterView>,
         socket_options: SocketOptions,
+        security: Arc<Security>,
         max_frame_bytes: usize,
         started: Instant,
     ) -> Self {
@@ -72,17 +92,20 @@ impl Driver {
             consumers: BTreeMap::new(),
             producers: BTreeMap::new(),
             sockets: BTreeMap::new(),
+            logins: BTreeMap::new(),
             askers: HashMap::new(),
             next_token: 0,
             commands,
             view,
             socket_options,
+            security,
             max_frame_bytes,
             started,
             closing: None,
             inbox: Vec::new(),
             socket_events: Vec::new(),
             scratch: Vec::new(),
+            ready_logins: Vec::new(),
         }
     }
 
@@ -93,6 +116,7 @@ impl Driver {
             self.wait(sleep.as_mut()).await;
             let now = self.now();
             self.take_socket_events(now);
+            self.take_logins(now);
             self.take_commands(now);
             self.handle_timeouts(now);
             self.pump(now);
@@ -116,6 +140,12 @@ impl Driver {
                 if socket.poll(cx, &mut self.scratch) {
                     ready = true;
                     self.socket_events.extend(self.scratch.drain(..).map(|event| (*id, event)));
+                }
+            }
+            for (id, login) in &mut self.logins {
+                if let Poll::Ready(login) = login.0.as_mut().poll(cx) {
+                    ready = true;
+                    self.ready_logins.push((*id, login));
                 }
             }
             match self.commands.poll_recv_many(cx, &mut self.inbox, COMMANDS_PER_TURN) {
@@ -159,9 +189,17 @@ impl Driver {
                 SocketEvent::Frame(frame) => self.network.handle_frame(now, connection, frame),
                 SocketEvent::Ended(reason) => {
                     self.sockets.remove(&connection);
+                    self.logins.remove(&connection);
                     self.network.handle_disconnected(now, connection, reason);
                 }
             }
+        }
+    }
+
+    fn take_logins(&mut self, now: Timestamp) {
+        for (connection, login) in self.ready_logins.drain(..) {
+            self.logins.remove(&connection);
+            self.network.handle_login(now, connection, login);
         }
     }
 
@@ -283,7 +321,8 @@ impl Driver {
     fn carry_out(&mut self, output: NetworkOutput) {
         match output {
             NetworkOutput::Connect { connection, host, port } => {
-                let connecting = connect(host, port, self.socket_options);
+                let security = Arc::clone(&self.security);
+                let connecting = connect(host, port, self.socket_options, security);
                 self.sockets.insert(connection, Socket::new(connecting, self.max_frame_bytes));
             }
             NetworkOutput::Transmit { connection, frame } => {
@@ -291,8 +330,14 @@ impl Driver {
                     socket.send(frame);
                 }
             }
+            NetworkOutput::Login { connection, host } => {
+                let security = Arc::clone(&self.security);
+                let login = Box::pin(async move { security.login(&host).await });
+                self.logins.insert(connection, PendingLogin(login));
+            }
             NetworkOutput::Close { connection } => {
                 self.sockets.remove(&connection);
+                self.logins.remove(&connection);
             }
         }
     }

@@ -10,6 +10,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::resolve::resolve;
+use super::stream::Stream;
+use crate::security::Security;
 
 /// What each socket is set to.
 #[derive(Clone, Copy, Debug)]
@@ -18,15 +20,26 @@ pub(crate) struct SocketOptions {
     pub(crate) receive_buffer_bytes: Option<u32>,
 }
 
-/// Connects to the first address of `host` that answers. Ends by itself only with the system's own timeout: the caller
-/// drops it when the machine's is up.
+/// Connects to a broker, and puts TLS over the connection if that is configured. Ends by itself only with the system's own
+/// timeout: the caller drops it when the machine's is up.
 pub(crate) async fn connect(
     host: Arc<str>,
     port: u16,
     options: SocketOptions,
+    security: Arc<Security>,
+) -> Result<Stream, DisconnectReason> {
+    let stream = connect_tcp(&host, port, options).await?;
+    security.protect(&host, stream).await
+}
+
+/// Connects to the first address of `host` that answers.
+pub(crate) async fn connect_tcp(
+    host: &str,
+    port: u16,
+    options: SocketOptions,
 ) -> Result<TcpStream, DisconnectReason> {
     let addresses =
-        resolve(&host).await.map_err(|detail| DisconnectReason::Unresolved { detail })?;
+        resolve(host).await.map_err(|detail| DisconnectReason::Unresolved { detail })?;
     let mut failures: Vec<(IpAddr, DisconnectReason)> = Vec::new();
     let last = addresses.len() - 1;
     for (index, address) in addresses.into_iter().enumerate() {
@@ -82,7 +95,7 @@ fn summary(failures: Vec<(IpAddr, DisconnectReason)>) -> DisconnectReason {
 }
 
 /// What an error of the operating system means for the connection.
-pub(super) fn reason_of(error: &io::Error) -> DisconnectReason {
+pub(crate) fn reason_of(error: &io::Error) -> DisconnectReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => DisconnectReason::Refused,
         io::ErrorKind::ConnectionReset
