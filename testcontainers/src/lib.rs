@@ -36,6 +36,6 @@ pub use fault_proxy::{FaultHandle, FaultProxy, FaultRule, api_key};
 pub use kafka::{
     ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaClient,
     JavaHeader, JavaRecord, JavaTransaction, KafkaCluster, KafkaClusterBuilder, KafkaJars,
-    ListedTransaction, ProduceOptions, ProducedRecord, ToolOutput, TransactionEnd,
+    ListedTransaction, ProduceOptions, ProducedRecord, ToolOutput, TransactionEnd, keytool,
 };
 pub use process::{GuardedCommand, GuardedProcess, Signal, shell_quoted};

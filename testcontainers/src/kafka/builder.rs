@@ -1,6 +1,7 @@
 //! What a cluster should be like.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::kafka::cluster::KafkaCluster;
@@ -10,6 +11,13 @@ use crate::kafka::jars::QUICK_START;
 /// The release that runs if none is named.
 pub const DEFAULT_VERSION: &str = "4.3.1";
 
+/// A listener beside the cluster's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Listener {
+    pub(crate) name: String,
+    pub(crate) security_protocol: String,
+}
+
 /// Settings of a [`KafkaCluster`].
 #[derive(Clone, Debug)]
 pub struct KafkaClusterBuilder {
@@ -18,6 +26,9 @@ pub struct KafkaClusterBuilder {
     pub(crate) transaction_version: Option<u16>,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) fault_proxy: bool,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) scram_users: Vec<String>,
+    pub(crate) shared_folder: Option<PathBuf>,
     pub(crate) heap: String,
     pub(crate) jvm_flags: Vec<String>,
     pub(crate) ready_limit: Duration,
@@ -31,6 +42,9 @@ impl Default for KafkaClusterBuilder {
             transaction_version: None,
             properties: BTreeMap::new(),
             fault_proxy: false,
+            listeners: Vec::new(),
+            scram_users: Vec::new(),
+            shared_folder: None,
             heap: "512m".to_owned(),
             jvm_flags: QUICK_START.map(str::to_owned).to_vec(),
             ready_limit: Duration::from_secs(120),
@@ -72,6 +86,39 @@ impl KafkaClusterBuilder {
     #[must_use]
     pub fn fault_proxy(mut self) -> Self {
         self.fault_proxy = true;
+        self
+    }
+
+    /// Adds a listener under `name` (capital letters and digits) with a security protocol as Kafka names it: PLAINTEXT, SSL,
+    /// SASL_PLAINTEXT, SASL_SSL. It is advertised as `localhost`; its port is found by
+    /// [`KafkaCluster::listener_bootstrap_servers`]. What it needs is set by
+    /// [`listener_property`](Self::listener_property). The cluster's own listeners stay PLAINTEXT.
+    #[must_use]
+    pub fn listener(mut self, name: &str, security_protocol: &str) -> Self {
+        let listener =
+            Listener { name: name.to_owned(), security_protocol: security_protocol.to_owned() };
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Sets a property of one listener, such as `ssl.keystore.location` or `plain.sasl.jaas.config`.
+    #[must_use]
+    pub fn listener_property(self, listener: &str, name: &str, value: impl Into<String>) -> Self {
+        let name = format!("listener.name.{}.{name}", listener.to_lowercase());
+        self.property(name, value)
+    }
+
+    /// Creates a user for SCRAM when the storage is formatted. `mechanism`: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+    #[must_use]
+    pub fn scram_user(mut self, mechanism: &str, name: &str, password: &str) -> Self {
+        self.scram_users.push(format!("{mechanism}=[name={name},password={password}]"));
+        self
+    }
+
+    /// A folder that brokers see under the same path, for key stores. Only brokers in containers need to be told.
+    #[must_use]
+    pub fn shared_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.shared_folder = Some(folder.into());
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::availability::{Availability, availability};
 use crate::fault_proxy::FaultProxy;
-use crate::kafka::builder::KafkaClusterBuilder;
+use crate::kafka::builder::{KafkaClusterBuilder, Listener};
 use crate::kafka::docker::{self, DockerNode, FOLDER_INSIDE};
 use crate::kafka::error::{Action, ClusterError};
 use crate::kafka::jars::{KafkaJars, java_program, last_lines};
@@ -101,11 +101,19 @@ impl KafkaCluster {
         let mut parts = Vec::new();
         for index in 0..settings.brokers {
             let lease = || PortLease::take().action(|| "find a free port".to_owned());
-            let ports = [lease()?, lease()?, lease()?];
+            let mut ports = vec![lease()?, lease()?, lease()?];
+            let (client_port, internal_port, controller_port) =
+                (ports[0].port(), ports[1].port(), ports[2].port());
+            let mut more = Vec::new();
+            for listener in &settings.listeners {
+                let port = lease()?;
+                let Listener { name, security_protocol } = listener.clone();
+                more.push((name, security_protocol, port.port()));
+                ports.push(port);
+            }
             let proxy = match settings.fault_proxy {
                 true => Some(
-                    FaultProxy::start(ports[0].port())
-                        .action(|| "start a fault proxy".to_owned())?,
+                    FaultProxy::start(client_port).action(|| "start a fault proxy".to_owned())?,
                 ),
                 false => None,
             };
@@ -113,10 +121,11 @@ impl KafkaCluster {
             let address = NodeAddress {
                 host: if jars.is_some() { loopback() } else { container(index) },
                 bind: if jars.is_some() { loopback() } else { "0.0.0.0".to_owned() },
-                client_port: ports[0].port(),
-                advertised_client_port: proxy.as_ref().map_or(ports[0].port(), FaultProxy::port),
-                internal_port: ports[1].port(),
-                controller_port: ports[2].port(),
+                client_port,
+                advertised_client_port: proxy.as_ref().map_or(client_port, FaultProxy::port),
+                internal_port,
+                controller_port,
+                more,
             };
             parts.push((address, ports, proxy));
         }
@@ -137,6 +146,7 @@ impl KafkaCluster {
                     network: self.network.clone(),
                     cluster_id: cluster_id.to_owned(),
                     format_args: format_args(settings),
+                    shared_folder: settings.shared_folder.clone(),
                     heap: settings.heap.clone(),
                 }),
             };
@@ -241,6 +251,15 @@ impl KafkaCluster {
     #[must_use]
     pub fn direct_bootstrap_servers(&self) -> String {
         self.addresses(|address| address.internal_port)
+    }
+
+    /// Addresses of a listener added by [`KafkaClusterBuilder::listener`]; empty if there is none of that name.
+    #[must_use]
+    pub fn listener_bootstrap_servers(&self, listener: &str) -> String {
+        let ports = self.nodes.iter().filter_map(|node| {
+            node.address.more.iter().find(|(name, ..)| name == listener).map(|(.., port)| *port)
+        });
+        ports.map(|port| format!("localhost:{port}")).collect::<Vec<_>>().join(",")
     }
 
     fn addresses(&self, port: impl Fn(&NodeAddress) -> u16) -> String {
@@ -354,10 +373,14 @@ impl Drop for KafkaCluster {
 }
 
 fn format_args(settings: &KafkaClusterBuilder) -> Vec<String> {
-    settings
-        .transaction_version
-        .map(|level| vec!["--feature".to_owned(), format!("transaction.version={level}")])
-        .unwrap_or_default()
+    let mut args = Vec::new();
+    if let Some(level) = settings.transaction_version {
+        args.extend(["--feature".to_owned(), format!("transaction.version={level}")]);
+    }
+    for user in &settings.scram_users {
+        args.extend(["--add-scram".to_owned(), user.clone()]);
+    }
+    args
 }
 
 /// A random identifier in Kafka's form: 16 bytes in URL-safe base64, here without the two signs, which tools take for options.

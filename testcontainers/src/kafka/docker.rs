@@ -3,7 +3,7 @@
 //! A container lives as long as one run of the broker; its data lie in the node's folder, so a killed broker finds them again.
 //! Clients reach it through a port published on 127.0.0.1, other brokers through a network of the cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::kafka::error::{Action, ClusterError};
@@ -28,6 +28,7 @@ pub(crate) struct DockerNode {
     pub(crate) network: Option<String>,
     pub(crate) cluster_id: String,
     pub(crate) format_args: Vec<String>,
+    pub(crate) shared_folder: Option<PathBuf>,
     pub(crate) heap: String,
 }
 
@@ -45,6 +46,12 @@ impl DockerNode {
             .args(["-e", &format!("KAFKA_HEAP_OPTS=-Xmx{}", self.heap)]);
         if let Some(network) = &self.network {
             command = command.args(["--network", network]);
+        }
+        for (.., port) in &address.more {
+            command = command.args(["-p", &published(*port)]);
+        }
+        if let Some(shared) = &self.shared_folder {
+            command = command.args(["-v", &format!("{0}:{0}:ro", shared.display())]);
         }
         // Killing the client leaves the container running.
         let remove = format!("docker rm -f {} >/dev/null 2>&1", self.container);

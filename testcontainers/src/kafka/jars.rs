@@ -95,6 +95,28 @@ pub(crate) fn java_program(name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
+/// Runs Java's `keytool`, which makes JKS and PKCS12 stores.
+///
+/// # Errors
+///
+/// [`ClusterError::Command`] with what it printed, or that there is none.
+pub fn keytool(args: &[&str]) -> Result<(), ClusterError> {
+    let output = Command::new(java_program("keytool"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .action(|| "start keytool".to_owned())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // It complains on standard output. Passwords are arguments, which are not repeated here.
+    Err(ClusterError::Command {
+        command: format!("keytool {}", args.first().copied().unwrap_or_default()),
+        code: output.status.code().unwrap_or(-1),
+        output: last_lines(&String::from_utf8_lossy(&output.stdout), 5),
+    })
+}
+
 /// The last `count` lines of `text`.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();

@@ -15,8 +15,8 @@ mod tools;
 pub use builder::{DEFAULT_VERSION, KafkaClusterBuilder};
 pub use cluster::KafkaCluster;
 pub use error::ClusterError;
-pub use jars::KafkaJars;
 pub(crate) use jars::java_program;
+pub use jars::{KafkaJars, keytool};
 pub use java_client::{
     Codec, Isolation, JavaClient, JavaHeader, JavaRecord, JavaTransaction, ProduceOptions,
     ProducedRecord, TransactionEnd,

@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) runtime: Runtime,
     // Tests of one binary may share a cluster, so all verbs take `&self`; the lock makes each verb one step.
     process: Mutex<Option<GuardedProcess>>,
-    _ports: [PortLease; 3],
+    _ports: Vec<PortLease>,
 }
 
 impl Node {
@@ -39,7 +39,7 @@ impl Node {
         index: usize,
         folder: PathBuf,
         address: NodeAddress,
-        ports: [PortLease; 3],
+        ports: Vec<PortLease>,
         proxy: Option<FaultProxy>,
         runtime: Runtime,
     ) -> Self {

@@ -18,6 +18,8 @@ pub(crate) struct NodeAddress {
     pub(crate) internal_port: u16,
     /// Port for the controllers.
     pub(crate) controller_port: u16,
+    /// Listeners beside these: name, security protocol, port.
+    pub(crate) more: Vec<(String, String, u16)>,
 }
 
 /// The properties of node `index`, defaults first, so that `overrides` win.
@@ -41,7 +43,11 @@ pub(crate) fn node_properties(
             advertised_client_port,
             internal_port,
             controller_port,
+            more,
         } = node;
+        let join = |part: &dyn Fn(&(String, String, u16)) -> String| -> String {
+            more.iter().map(|listener| format!(",{}", part(listener))).collect()
+        };
         let mut set = |name: &str, value: String| properties.insert(name.to_owned(), value);
         set("process.roles", "broker,controller".to_owned());
         set("node.id", (index + 1).to_string());
@@ -49,18 +55,23 @@ pub(crate) fn node_properties(
         set(
             "listeners",
             format!(
-                "CLIENT://{bind}:{client_port},INTERNAL://{bind}:{internal_port},CONTROLLER://{bind}:{controller_port}"
+                "CLIENT://{bind}:{client_port},INTERNAL://{bind}:{internal_port},CONTROLLER://{bind}:{controller_port}{}",
+                join(&|(name, _, port)| format!("{name}://{bind}:{port}"))
             ),
         );
         set(
             "advertised.listeners",
             format!(
-                "CLIENT://127.0.0.1:{advertised_client_port},INTERNAL://{host}:{internal_port}"
+                "CLIENT://127.0.0.1:{advertised_client_port},INTERNAL://{host}:{internal_port}{}",
+                join(&|(name, _, port)| format!("{name}://localhost:{port}"))
             ),
         );
         set(
             "listener.security.protocol.map",
-            "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned(),
+            format!(
+                "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT{}",
+                join(&|(name, protocol, _)| format!("{name}:{protocol}"))
+            ),
         );
         set("inter.broker.listener.name", "INTERNAL".to_owned());
         set("controller.listener.names", "CONTROLLER".to_owned());
@@ -118,6 +129,7 @@ mod tests {
             advertised_client_port: 21_000 + offset,
             internal_port: 22_000 + offset,
             controller_port: 23_000 + offset,
+            more: vec![("TLS".to_owned(), "SSL".to_owned(), 24_000 + offset)],
         }
     }
 
@@ -130,8 +142,9 @@ mod tests {
         for line in [
             "node.id=2",
             "controller.quorum.voters=1@127.0.0.1:23001,2@127.0.0.1:23002,3@127.0.0.1:23003",
-            "listeners=CLIENT://127.0.0.1:20002,INTERNAL://127.0.0.1:22002,CONTROLLER://127.0.0.1:23002",
-            "advertised.listeners=CLIENT://127.0.0.1:21002,INTERNAL://127.0.0.1:22002",
+            "listeners=CLIENT://127.0.0.1:20002,INTERNAL://127.0.0.1:22002,CONTROLLER://127.0.0.1:23002,TLS://127.0.0.1:24002",
+            "advertised.listeners=CLIENT://127.0.0.1:21002,INTERNAL://127.0.0.1:22002,TLS://localhost:24002",
+            "listener.security.protocol.map=CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL",
             "default.replication.factor=3",
             "auto.create.topics.enable=true",
             "log.dirs=/tmp/x",
