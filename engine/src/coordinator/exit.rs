@@ -96,7 +96,7 @@ fn own_code(error: &(dyn Error + 'static)) -> Option<u8> {
 
 fn of_client(error: &ClientError) -> u8 {
     match error {
-        ClientError::Config(_) => CONFIG,
+        ClientError::Config(_) | ClientError::Security { .. } => CONFIG,
         _ => UNAVAILABLE,
     }
 }
