@@ -18,8 +18,8 @@ use millstream_protocol::records::{
 };
 use millstream_protocol::{ApiKey, ErrorCode, IsolationLevel, TopicPartition};
 use millstream_protocol_client::{
-    ClientConfig, ClientError, ConfigResource, FetchEvent, FetchStart, KafkaClient, NewTopic,
-    OffsetSpec, PartitionConsumer, ProduceError,
+    AclFilter, ClientConfig, ClientError, CommittedOffset, ConfigResource, FetchEvent, FetchStart,
+    KafkaClient, NewTopic, OffsetSpec, PartitionConsumer, ProduceError, TransactionFilter,
 };
 
 const COMMIT_LIMIT: Duration = Duration::from_secs(20);
@@ -132,6 +132,68 @@ async fn administration() {
     client.close().await;
     let error = soon(client.describe_topic("t")).await.unwrap_err();
     assert!(matches!(error, ClientError::Closed { .. }), "{error}");
+    broker.stop().await;
+}
+
+/// The dev broker has neither DescribeCluster, as brokers before 2.8, nor other calls that are newer than it.
+#[tokio::test]
+async fn older_brokers_describe_the_cluster_by_metadata_and_other_calls_name_what_is_missing() {
+    let (broker, client) = cluster(2).await;
+    let described = soon(client.describe_cluster()).await.unwrap();
+    let address = broker.address().to_string();
+    let brokers: Vec<_> =
+        described.brokers.iter().map(|b| format!("{}:{}", b.host, b.port)).collect();
+    assert_eq!(brokers, [address]);
+    assert_eq!(described.controller, Some(described.brokers[0].id));
+    assert!(!described.cluster_id.is_empty());
+    assert_eq!(described.finalized_features[0].name, "transaction.version");
+    assert_eq!(described.finalized_features[0].max_level, 2);
+    topic(&client, "t", 1).await;
+    let before = [(TopicPartition::new("t", 0), Some(0))].into();
+    let errors = [
+        soon(client.create_partitions("t", 2)).await.unwrap_err(),
+        soon(client.delete_records(&before)).await.unwrap_err(),
+        soon(client.describe_producers(&[TopicPartition::new("t", 0)])).await.unwrap_err(),
+        soon(client.list_acls(&AclFilter::default())).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, ClientError::Unsupported { theirs_max: -1, .. }), "{error}");
+    }
+    broker.stop().await;
+}
+
+/// Answers that are lost or say "later" are asked for again; what is refused comes back with its name.
+#[tokio::test]
+async fn administration_calls_are_tried_again_where_that_may_help() {
+    let (broker, client) = cluster(2).await;
+    let topic = topic(&client, "t", 1).await;
+    let producer = client.producer(Some("id"));
+    soon(producer.init_transactions()).await.unwrap();
+    soon(client.commit_offsets("g", &[(topic[0].clone(), 7, 3)])).await.unwrap();
+    let faults = [
+        (ApiKey::ListTransactions, 1, FaultAction::DropAfter),
+        (ApiKey::ListTransactions, 2, FaultAction::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS)),
+        (ApiKey::DescribeTransactions, 1, FaultAction::Error(ErrorCode::NOT_COORDINATOR)),
+        (ApiKey::OffsetFetch, 1, FaultAction::Error(ErrorCode::COORDINATOR_NOT_AVAILABLE)),
+        (ApiKey::DescribeConfigs, 1, FaultAction::DropBefore),
+    ];
+    for (api_key, nth, action) in faults {
+        broker.add_fault(FaultRule::new(api_key, Occurrence::Nth(nth), action));
+    }
+    let listed = soon(client.list_transactions(&TransactionFilter::default())).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].transactional_id.as_str(), listed[0].state.as_str()), ("id", "Empty"));
+    let described = soon(client.describe_transactions(&["id", "other"])).await;
+    assert_eq!(described["id"].as_ref().unwrap().state, "Empty");
+    let other = described["other"].as_ref().unwrap_err();
+    let code = ErrorCode::TRANSACTIONAL_ID_NOT_FOUND;
+    assert!(matches!(other, ClientError::Broker { code: c, .. } if *c == code), "{other}");
+    let committed = soon(client.fetch_all_offsets("g", true)).await.unwrap();
+    let expected = CommittedOffset { offset: 7, leader_epoch: 3, metadata: String::new() };
+    assert_eq!(committed, [(topic[0].clone(), expected)].into());
+    let resource = ConfigResource::Topic("t".to_owned());
+    let entries = soon(client.describe_config_entries(&resource, &[])).await.unwrap();
+    assert!(entries.iter().any(|entry| entry.name == "cleanup.policy"), "{entries:?}");
     broker.stop().await;
 }
 

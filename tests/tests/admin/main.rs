@@ -14,5 +14,6 @@ mod fixtures;
 mod groups;
 mod offsets;
 mod raw_producer;
+mod several_brokers;
 mod topics;
 mod transactions;

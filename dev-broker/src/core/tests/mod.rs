@@ -4,6 +4,7 @@ mod fetching;
 mod producing;
 mod read_committed_model;
 mod scripted_client;
+mod serving;
 mod storing;
 mod transactions;
 
