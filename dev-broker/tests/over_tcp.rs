@@ -116,7 +116,7 @@ fn bytes_that_are_no_request_close_the_connection() {
         let mut rest = Vec::new();
         // Closed, or reset because it did not read everything.
         let _ = client.stream.read_to_end(&mut rest);
-        assert_eq!(rest, []);
+        assert!(rest.is_empty(), "{rest:?}");
     }
     assert!(Client::connect(&broker).call(4, api_versions()).is_some());
 }
