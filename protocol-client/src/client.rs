@@ -214,6 +214,17 @@ impl KafkaClient {
         answer.await.map_err(|_| RequestError::Closed)?
     }
 
+    /// A number for connections that nobody else uses.
+    pub(crate) fn new_lane(&self) -> u32 {
+        self.shared.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes the control connections of a lane.
+    pub(crate) fn close_lane(&self, lane: u32) {
+        // A closed client has closed them already.
+        let _ = self.shared.commands.send(Command::CloseLane { lane });
+    }
+
     pub(crate) fn refresh_metadata(&self) {
         // A closed client says so to the next request.
         let _ = self.shared.commands.send(Command::RefreshMetadata);
@@ -257,6 +268,12 @@ impl Ask {
     /// Not above this version.
     pub(crate) fn up_to(mut self, version: i16) -> Self {
         self.max_version = Some(version);
+        self
+    }
+
+    /// Over a connection of its own (see [`KafkaClient::new_lane`]).
+    pub(crate) fn on_lane(mut self, lane: u32) -> Self {
+        self.lane = lane;
         self
     }
 

@@ -1,8 +1,8 @@
 //! The asynchronous Kafka client: sockets, timers and handles around the machines of `millstream-protocol`.
 //!
-//! Is: connections over TCP, TLS and SASL, metadata, administration, fetching of assigned partitions, idempotent and
-//! transactional producing. Is not: consumer groups with members, automatic topic creation, anything that guesses when a
-//! broker's answer is missing.
+//! Is: connections over TCP, TLS and SASL, metadata, administration, fetching of assigned partitions, membership in consumer
+//! groups by both protocols, idempotent and transactional producing. Is not: automatic topic creation, anything that
+//! guesses when a broker's answer is missing.
 //!
 //! One [`KafkaClient`] runs one task, the driver, which owns every socket and every machine. Handles are cheap, may be
 //! used from any thread, and never share a lock with the driver for longer than a queue operation. No per-record work is
@@ -14,6 +14,7 @@
 //! | `client` | connect, the handle, single requests |
 //! | `admin` | topics, configuration, offsets, groups, transactions, permissions |
 //! | `consumer` | fetched partitions for a reader |
+//! | `consumer_group` | members of groups: assignment, commits |
 //! | `producer` | sealed batches, transactions |
 //! | `record_producer` | records: partitions, batches, acknowledgements |
 //! | `driver` | the loop between sockets, machines and handles |
@@ -26,6 +27,7 @@ mod attempts;
 mod client;
 mod config;
 mod consumer;
+mod consumer_group;
 mod driver;
 mod error;
 mod net;
@@ -43,11 +45,19 @@ pub use admin::{
 };
 pub use client::KafkaClient;
 pub use config::{
-    ClientConfig, ConfigError, OffsetReset, Property, PropertyEffect, parse_properties, properties,
+    ClientConfig, ConfigError, GroupProtocol, OffsetReset, Property, PropertyEffect,
+    parse_properties, properties,
 };
 pub use consumer::PartitionConsumer;
+pub use consumer_group::{
+    CommitError, ConsumerEvent, ConsumerGroupMetadata, GroupConsumer, GroupConsumerError,
+    PositionError,
+};
 pub use error::{ClientError, Recovery};
 pub use millstream_protocol::fetch::{FetchError, FetchEvent, FetchStart, FetchedPartition};
+pub use millstream_protocol::group::GroupError;
+pub use millstream_protocol::group::assignor::Assignor;
+pub use millstream_protocol::group::offsets::OffsetAndMetadata;
 pub use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
 pub use producer::Producer;
 pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};

@@ -5,14 +5,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use millstream_protocol::group::MemberIdentity;
+use millstream_protocol::group::offsets::OffsetAndMetadata;
 use millstream_protocol::network::RequestError;
 use millstream_protocol::producer::{self as machine, BatchId, Delivery, ProducerEvent};
 use millstream_protocol::records::SealedBatch;
-use millstream_protocol::transaction::{FatalCause, ProduceError};
+use millstream_protocol::transaction::{FatalCause, GroupOffsets, ProduceError};
 use millstream_protocol::{ProducerIdAndEpoch, Timestamp, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::ConsumerGroupMetadata;
 use crate::driver::Command;
 
 /// A transactional or an idempotent producer. Cheap to clone; all clones are one producer, which ends with the last.
@@ -180,6 +183,35 @@ impl Producer {
         .await
     }
 
+    /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits. `group` comes from
+    /// [`GroupConsumer::group_metadata`](crate::GroupConsumer::group_metadata), at best asked right before: offsets of a
+    /// member that is not in the group's generation any more are refused, so that no record counts twice.
+    ///
+    /// # Errors
+    ///
+    /// [`ProduceError::Abortable`] if the member was replaced or the group refuses: abort, and read again from what is
+    /// committed. [`ProduceError::Fenced`] if another producer took over.
+    pub async fn send_offsets_to_transaction(
+        &self,
+        group: &ConsumerGroupMetadata,
+        offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
+    ) -> Result<(), ProduceError> {
+        let offsets = GroupOffsets {
+            group_id: Arc::clone(&group.group_id),
+            member: MemberIdentity {
+                member_id: Arc::clone(&group.member_id),
+                generation_or_epoch: group.generation_id,
+                group_instance_id: group.group_instance_id.clone(),
+            },
+            offsets,
+        };
+        self.verb(|state, now, end| {
+            state.waiters.offsets_sent.push(end);
+            state.machine.send_offsets_to_transaction(now, offsets);
+        })
+        .await
+    }
+
     /// Commits the open transaction once its batches are acknowledged. The same EndTxn is repeated until a definite answer,
     /// or for `limit`.
     ///
@@ -282,6 +314,7 @@ struct Waiters {
     initialized: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
     bumped: Vec<oneshot::Sender<Outcome<ProducerIdAndEpoch>>>,
     flushed: BTreeMap<u64, Vec<oneshot::Sender<Outcome<LastOffsets>>>>,
+    offsets_sent: Vec<oneshot::Sender<Outcome<()>>>,
     committed: Vec<oneshot::Sender<Outcome<()>>>,
     aborted: Vec<oneshot::Sender<Outcome<()>>>,
     discarded: Vec<oneshot::Sender<Outcome<()>>>,
@@ -369,6 +402,7 @@ impl Waiters {
             ProducerEvent::Flushed { tag, result } => {
                 tell(&mut self.flushed.remove(&tag).unwrap_or_default(), &result);
             }
+            ProducerEvent::OffsetsSent(result) => tell(&mut self.offsets_sent, &result),
             ProducerEvent::Committed(result) => tell(&mut self.committed, &result),
             ProducerEvent::Aborted(result) => tell(&mut self.aborted, &result),
             ProducerEvent::Discarded => tell(&mut self.discarded, &Ok(())),

@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod error_code;
 pub mod fetch;
 pub mod frame;
+pub mod group;
 pub mod guard;
 pub mod ids;
 pub mod messages;

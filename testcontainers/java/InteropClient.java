@@ -6,26 +6,36 @@ import java.io.BufferedReader;
 import java.io.FileInputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.zip.GZIPInputStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TransactionListing;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
@@ -46,6 +56,7 @@ public final class InteropClient {
      * Tests that run side by side use the same ids on clusters of their own.
      */
     private final Map<String, KafkaProducer<byte[], byte[]>> open = new HashMap<>();
+    private GroupMember member;
 
     public static void main(String[] args) throws Exception {
         InteropClient client = new InteropClient();
@@ -77,6 +88,10 @@ public final class InteropClient {
             case "transactions" -> transactions(command, answer);
             case "createTopic" -> createTopic(command);
             case "deleteTopic" -> deleteTopic(command);
+            case "joinGroup" -> joinGroup(command);
+            case "leaveGroup" -> leaveGroup();
+            case "assign" -> assign(command, answer);
+            case "committed" -> committed(command, answer);
             default -> throw new IllegalArgumentException("unknown command " + command);
         }
     }
@@ -250,6 +265,145 @@ public final class InteropClient {
         try (Admin admin = Admin.create(properties(command))) {
             admin.deleteTopics(List.of(command.get("topic").asText())).all().get();
         }
+    }
+
+    /** Starts the group member of this JVM: a thread that polls, and writes what it is given into a file. */
+    private void joinGroup(JsonNode command) throws Exception {
+        if (member != null) {
+            throw new IllegalStateException("this JVM has a member already");
+        }
+        Properties properties = properties(command);
+        command.path("properties").fields().forEachRemaining(e -> properties.put(e.getKey(), e.getValue().asText()));
+        List<String> topics = new ArrayList<>();
+        command.get("topics").forEach(topic -> topics.add(topic.asText()));
+        PrintStream log = new PrintStream(command.get("log").asText(), StandardCharsets.UTF_8);
+        member = new GroupMember(properties, topics, log);
+        member.start();
+    }
+
+    private void leaveGroup() throws Exception {
+        member.stop = true;
+        member.join();
+        if (member.failure.get() != null) {
+            throw member.failure.get();
+        }
+    }
+
+    /** Every line is a JSON list: what, when (milliseconds since 1970) or the partition, the partition or the offset. */
+    private static final class GroupMember extends Thread implements ConsumerRebalanceListener {
+        final AtomicReference<Exception> failure = new AtomicReference<>();
+        volatile boolean stop;
+        private final Properties properties;
+        private final List<String> topics;
+        private final PrintStream log;
+
+        GroupMember(Properties properties, List<String> topics, PrintStream log) {
+            this.properties = properties;
+            this.topics = topics;
+            this.log = log;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try (KafkaConsumer<byte[], byte[]> consumer =
+                    new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+                consumer.subscribe(topics, this);
+                while (!stop) {
+                    for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(50))) {
+                        log.println("[\"record\"," + record.partition() + "," + record.offset() + "]");
+                    }
+                    // Before the next poll may commit it.
+                    log.flush();
+                }
+            } catch (Exception e) {
+                failure.compareAndSet(null, e);
+                log.println("[\"failed\",\"" + e.getClass().getName() + "\"]");
+            }
+            log.flush();
+        }
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            remember("assigned", partitions);
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            remember("revoked", partitions);
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            remember("lost", partitions);
+        }
+
+        private void remember(String what, Collection<TopicPartition> partitions) {
+            for (TopicPartition partition : partitions) {
+                log.println("[\"" + what + "\"," + System.currentTimeMillis() + "," + partition.partition() + "]");
+            }
+            log.flush();
+        }
+    }
+
+    /** Runs one of Java's assignors: what each member would be given, and the bytes that would say so. */
+    private void assign(JsonNode command, ObjectNode answer) throws Exception {
+        ConsumerPartitionAssignor assignor =
+            (ConsumerPartitionAssignor) Class.forName(command.get("assignor").asText()).getDeclaredConstructor().newInstance();
+        List<PartitionInfo> infos = new ArrayList<>();
+        Node node = new Node(1, "localhost", 9092);
+        command.get("topics").fields().forEachRemaining(topic -> {
+            for (int i = 0; i < topic.getValue().asInt(); i++) {
+                infos.add(new PartitionInfo(topic.getKey(), i, node, new Node[] {node}, new Node[] {node}));
+            }
+        });
+        Cluster cluster = new Cluster("cluster", List.of(node), infos, Set.of(), Set.of());
+        Map<String, ConsumerPartitionAssignor.Subscription> subscriptions = new HashMap<>();
+        for (JsonNode member : command.get("members")) {
+            // As it arrives from JoinGroup.
+            ConsumerPartitionAssignor.Subscription subscription =
+                ConsumerProtocol.deserializeSubscription(ByteBuffer.wrap(bytes(member.get("subscription"))));
+            if (member.path("instance").isTextual()) {
+                subscription.setGroupInstanceId(Optional.of(member.get("instance").asText()));
+            }
+            subscriptions.put(member.get("id").asText(), subscription);
+        }
+        Map<String, ConsumerPartitionAssignor.Assignment> assignments =
+            assignor.assign(cluster, new ConsumerPartitionAssignor.GroupSubscription(subscriptions)).groupAssignment();
+        ObjectNode members = answer.putObject("members");
+        assignments.forEach((id, assignment) -> members.put(id, hex(array(ConsumerProtocol.serializeAssignment(assignment)))));
+        // What a member that was just given its part would write into the next JoinGroup.
+        ObjectNode next = answer.putObject("subscriptions");
+        int generation = command.path("generation").asInt(1);
+        for (JsonNode member : command.get("members")) {
+            String id = member.get("id").asText();
+            ConsumerPartitionAssignor its =
+                (ConsumerPartitionAssignor) Class.forName(command.get("assignor").asText()).getDeclaredConstructor().newInstance();
+            its.onAssignment(assignments.get(id), new ConsumerGroupMetadata("group", generation, id, Optional.empty()));
+            List<String> topics = subscriptions.get(id).topics();
+            ByteBuffer userData = its.subscriptionUserData(new TreeSet<>(topics));
+            List<TopicPartition> owned = assignments.get(id).partitions();
+            next.put(id, hex(array(ConsumerProtocol.serializeSubscription(
+                new ConsumerPartitionAssignor.Subscription(topics, userData, owned, generation, Optional.empty())))));
+        }
+    }
+
+    private void committed(JsonNode command, ObjectNode answer) throws Exception {
+        try (Admin admin = Admin.create(properties(command))) {
+            ArrayNode offsets = answer.putArray("offsets");
+            admin.listConsumerGroupOffsets(command.get("group").asText()).partitionsToOffsetAndMetadata().get()
+                .forEach((partition, offset) -> {
+                    if (offset != null) {
+                        offsets.addArray().add(partition.topic()).add(partition.partition()).add(offset.offset());
+                    }
+                });
+        }
+    }
+
+    private static byte[] array(ByteBuffer buffer) {
+        byte[] bytes = new byte[buffer.remaining()];
+        buffer.duplicate().get(bytes);
+        return bytes;
     }
 
     private static Properties properties(JsonNode command) {

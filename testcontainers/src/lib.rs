@@ -34,8 +34,9 @@ pub use cache::cache_dir;
 pub use cluster::{Cluster, DevCluster};
 pub use fault_proxy::{FaultHandle, FaultProxy, FaultRule, api_key};
 pub use kafka::{
-    ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaClient,
-    JavaHeader, JavaRecord, JavaTransaction, KafkaCluster, KafkaClusterBuilder, KafkaJars,
-    ListedTransaction, ProduceOptions, ProducedRecord, ToolOutput, TransactionEnd, keytool,
+    ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaAssignment,
+    JavaClient, JavaGroupMember, JavaHeader, JavaRecord, JavaTransaction, KafkaCluster,
+    KafkaClusterBuilder, KafkaJars, ListedTransaction, ProduceOptions, ProducedRecord, ToolOutput,
+    TransactionEnd, keytool,
 };
 pub use process::{GuardedCommand, GuardedProcess, Signal, shell_quoted};

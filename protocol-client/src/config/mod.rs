@@ -4,6 +4,7 @@
 //! reason. Nothing is dropped silently: a property that looks like it works and does not has cost jobs their data.
 
 mod error;
+mod group;
 mod properties;
 mod properties_file;
 mod provider;
@@ -16,9 +17,11 @@ use std::time::Duration;
 
 use crate::security::{SaslConfig, SecurityProtocol, TlsConfig};
 pub use error::ConfigError;
+pub use group::GroupProtocol;
 use millstream_protocol::IsolationLevel;
 use millstream_protocol::backoff::ExponentialBackoff;
 use millstream_protocol::fetch::FetchConfig;
+use millstream_protocol::group::assignor::Assignor;
 use millstream_protocol::network::NetworkConfig;
 use millstream_protocol::producer::ProducerConfig;
 use millstream_protocol::records::Compression;
@@ -74,8 +77,27 @@ pub struct ClientConfig {
     /// 128 MiB.
     pub max_response_frame_bytes: usize,
 
-    /// `group.id`: under which group offsets are committed. Default none.
+    /// `group.id`: the group to be a member of, or under whose name offsets are committed. Default none.
     pub group_id: Option<String>,
+    /// `group.instance.id`: makes a member static (KIP-345), so that it keeps its partitions over a restart. Default none.
+    pub group_instance_id: Option<String>,
+    /// `group.protocol`: who assigns partitions. Default classic.
+    pub group_protocol: GroupProtocol,
+    /// `group.remote.assignor`: the broker's assignor, for `group.protocol=consumer`. Default the broker's first.
+    pub group_remote_assignor: Option<String>,
+    /// `partition.assignment.strategy`: the members' assignors, the preferred first, for `group.protocol=classic`. Default
+    /// range and cooperative-sticky, as Java's.
+    pub partition_assignment_strategy: Vec<Assignor>,
+    /// `session.timeout.ms`: a member that is not heard for so long loses its partitions (classic). Default 45 s.
+    pub session_timeout: Duration,
+    /// `heartbeat.interval.ms`, below the session timeout (classic). Default 3 s.
+    pub heartbeat_interval: Duration,
+    /// `max.poll.interval.ms`: a member whose reader takes longer between two events leaves the group. Default 5 min.
+    pub max_poll_interval: Duration,
+    /// `enable.auto.commit`: members commit what is processed, now and then and before they give up partitions. Default true.
+    pub enable_auto_commit: bool,
+    /// `auto.commit.interval.ms`. Default 5 s.
+    pub auto_commit_interval: Duration,
     /// `auto.offset.reset`: where to start without a position. Default latest.
     pub auto_offset_reset: OffsetReset,
     /// `isolation.level`. Default `read_committed`; Kafka's own is `read_uncommitted`.
@@ -158,6 +180,15 @@ impl ClientConfig {
             receive_buffer_bytes: None,
             max_response_frame_bytes: 128 * MIB,
             group_id: None,
+            group_instance_id: None,
+            group_protocol: GroupProtocol::Classic,
+            group_remote_assignor: None,
+            partition_assignment_strategy: vec![Assignor::Range, Assignor::CooperativeSticky],
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval: Duration::from_secs(3),
+            max_poll_interval: Duration::from_secs(300),
+            enable_auto_commit: true,
+            auto_commit_interval: Duration::from_secs(5),
             auto_offset_reset: OffsetReset::Latest,
             isolation_level: IsolationLevel::ReadCommitted,
             fetch_min_bytes: 1,

@@ -3,10 +3,11 @@
 use std::sync::LazyLock;
 
 use millstream_protocol::IsolationLevel;
+use millstream_protocol::group::assignor::Assignor;
 use millstream_protocol::records::Compression;
 
 use super::value::{address, boolean, bytes, integer, list, milliseconds, socket_buffer};
-use super::{ClientConfig, ConfigError, OffsetReset, provider, security_properties};
+use super::{ClientConfig, ConfigError, GroupProtocol, OffsetReset, provider, security_properties};
 
 /// A property name that Kafka's clients know, and what it does here.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +138,6 @@ fn milliseconds_i64(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_millis(number.unsigned_abs()))
 }
 
-const NO_GROUP: &str = "partitions are assigned without a consumer group";
 const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers or reporters";
 const NO_JAVA: &str = "Java classes can not be loaded";
 const FORMAT: &str = "the format decides how bytes are read and written";
@@ -149,7 +149,9 @@ const PROPERTIES: &[Property] = &[
         only(v, &["all", "-1"], "exactly-once and idempotent writing need acks=all (KIP-98)")
     }),
     ignored("allow.auto.create.topics", "reading never creates a topic"),
-    ignored("auto.commit.interval.ms", "offsets are committed with checkpoints"),
+    honoured("auto.commit.interval.ms", |c, v| {
+        put(&mut c.auto_commit_interval, milliseconds(v, 0))
+    }),
     honoured("auto.offset.reset", |c, v| {
         c.auto_offset_reset = match v.trim() {
             "earliest" => OffsetReset::Earliest,
@@ -209,7 +211,7 @@ const PROPERTIES: &[Property] = &[
     }),
     honoured("default.api.timeout.ms", |c, v| put(&mut c.default_api_timeout, milliseconds(v, 1))),
     honoured("delivery.timeout.ms", |c, v| put(&mut c.delivery_timeout, milliseconds(v, 1))),
-    ignored("enable.auto.commit", "offsets are committed with checkpoints"),
+    honoured("enable.auto.commit", |c, v| put(&mut c.enable_auto_commit, boolean(v))),
     honoured("enable.idempotence", |_, v| {
         only(
             v,
@@ -226,10 +228,23 @@ const PROPERTIES: &[Property] = &[
         c.group_id = (!v.trim().is_empty()).then(|| v.trim().to_owned());
         Ok(())
     }),
-    ignored("group.instance.id", NO_GROUP),
-    ignored("group.protocol", NO_GROUP),
-    ignored("group.remote.assignor", NO_GROUP),
-    ignored("heartbeat.interval.ms", NO_GROUP),
+    honoured("group.instance.id", |c, v| {
+        c.group_instance_id = (!v.trim().is_empty()).then(|| v.trim().to_owned());
+        Ok(())
+    }),
+    honoured("group.protocol", |c, v| {
+        c.group_protocol = match v.trim().to_ascii_lowercase().as_str() {
+            "classic" => GroupProtocol::Classic,
+            "consumer" => GroupProtocol::Consumer,
+            _ => return Err("classic or consumer".to_owned().into()),
+        };
+        Ok(())
+    }),
+    honoured("group.remote.assignor", |c, v| {
+        c.group_remote_assignor = (!v.trim().is_empty()).then(|| v.trim().to_owned());
+        Ok(())
+    }),
+    honoured("heartbeat.interval.ms", |c, v| put(&mut c.heartbeat_interval, milliseconds(v, 1))),
     ignored("interceptor.classes", NO_JAVA),
     honoured("isolation.level", |c, v| {
         c.isolation_level = match v.trim() {
@@ -253,7 +268,7 @@ const PROPERTIES: &[Property] = &[
     honoured("max.partition.fetch.bytes", |c, v| {
         put(&mut c.max_partition_fetch_bytes, bytes(v, 1))
     }),
-    ignored("max.poll.interval.ms", NO_GROUP),
+    honoured("max.poll.interval.ms", |c, v| put(&mut c.max_poll_interval, milliseconds(v, 1))),
     ignored("max.poll.records", "records come in whole batches"),
     honoured("max.request.size", |c, v| put(&mut c.max_request_size, bytes(v, 1))),
     honoured("max.response.frame.bytes", |c, v| {
@@ -274,7 +289,17 @@ const PROPERTIES: &[Property] = &[
     ignored("metrics.num.samples", NO_METRICS_PUSH),
     ignored("metrics.recording.level", NO_METRICS_PUSH),
     ignored("metrics.sample.window.ms", NO_METRICS_PUSH),
-    ignored("partition.assignment.strategy", NO_GROUP),
+    honoured("partition.assignment.strategy", |c, v| {
+        let assignors: Result<Vec<Assignor>, _> = list(v).iter().map(|name| name.parse()).collect();
+        let assignors = assignors.map_err(|error| {
+            format!("a list of range, roundrobin, sticky, cooperative-sticky (or Java's classes): {error}")
+        })?;
+        if assignors.is_empty() {
+            return Err("at least one assignor".to_owned().into());
+        }
+        c.partition_assignment_strategy = assignors;
+        Ok(())
+    }),
     ignored("partitioner.adaptive.partitioning.enable", PARTITIONER),
     ignored("partitioner.availability.timeout.ms", PARTITIONER),
     refused(
@@ -299,7 +324,7 @@ const PROPERTIES: &[Property] = &[
     honoured("retry.backoff.max.ms", |c, v| put(&mut c.retry_backoff_max, milliseconds(v, 0))),
     honoured("retry.backoff.ms", |c, v| put(&mut c.retry_backoff, milliseconds(v, 0))),
     honoured("send.buffer.bytes", |c, v| put(&mut c.send_buffer_bytes, socket_buffer(v))),
-    ignored("session.timeout.ms", NO_GROUP),
+    honoured("session.timeout.ms", |c, v| put(&mut c.session_timeout, milliseconds(v, 1))),
     honoured("socket.connection.setup.timeout.max.ms", |c, v| {
         put(&mut c.connection_setup_timeout_max, milliseconds(v, 1))
     }),

@@ -206,3 +206,57 @@ fn validation_names_what_contradicts() {
         "property 'delivery.timeout.ms' = '1000' is not valid: expected at least linger.ms + request.timeout.ms"
     );
 }
+
+#[test]
+fn group_properties_are_typed_and_java_class_names_are_taken() {
+    let mut config = ClientConfig::new("a:9092");
+    config
+        .set_all([
+            ("group.id", "billing"),
+            ("group.instance.id", "i-1"),
+            ("session.timeout.ms", "10000"),
+            ("heartbeat.interval.ms", "2000"),
+            ("max.poll.interval.ms", "60000"),
+            ("enable.auto.commit", "false"),
+            ("auto.commit.interval.ms", "1000"),
+            (
+                "partition.assignment.strategy",
+                "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, range",
+            ),
+        ])
+        .unwrap();
+    let group = config.group_config(&Arc::from("billing"));
+    assert_eq!(group.assignors, [Assignor::CooperativeSticky, Assignor::Range]);
+    assert_eq!(group.group_instance_id.as_deref(), Some("i-1"));
+    assert_eq!(group.session_timeout, Duration::from_secs(10));
+    assert!(!config.enable_auto_commit);
+    assert_eq!(config.validate_group(), Ok(()));
+    assert_eq!(
+        refusal("partition.assignment.strategy", "com.example.Mine"),
+        "property 'partition.assignment.strategy' = 'com.example.Mine' is not valid: expected a list of range, roundrobin, sticky, cooperative-sticky (or Java's classes): 'com.example.Mine' is none of range, roundrobin, sticky, cooperative-sticky"
+    );
+}
+
+#[test]
+fn a_group_property_of_the_other_protocol_is_refused() {
+    let invalid = |properties: &[(&str, &str)]| {
+        let mut config = ClientConfig::new("a:9092");
+        config.set_all(properties.iter().copied()).unwrap();
+        match config.validate_group() {
+            Err(ConfigError::Invalid { name, .. }) => Some(name),
+            _ => None,
+        }
+    };
+    let consumer = ("group.protocol", "consumer");
+    for (name, value) in [
+        ("session.timeout.ms", "10000"),
+        ("heartbeat.interval.ms", "2000"),
+        ("partition.assignment.strategy", "range"),
+    ] {
+        assert_eq!(invalid(&[consumer, (name, value)]), Some(name));
+        assert_eq!(invalid(&[(name, value)]), None);
+    }
+    assert_eq!(invalid(&[("group.remote.assignor", "uniform")]), Some("group.remote.assignor"));
+    assert_eq!(invalid(&[consumer, ("group.remote.assignor", "uniform")]), None);
+    assert_eq!(invalid(&[("session.timeout.ms", "3000")]), Some("heartbeat.interval.ms"));
+}

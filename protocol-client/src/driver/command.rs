@@ -35,6 +35,10 @@ pub(crate) enum Command {
     /// A producer's machine has something to send or to tell.
     Wake,
     RefreshMetadata,
+    /// A lane's control connections are not needed any more.
+    CloseLane {
+        lane: u32,
+    },
     /// Which addresses do not serve, and why.
     AddressFailures {
         reply: oneshot::Sender<Vec<AddressFailure>>,

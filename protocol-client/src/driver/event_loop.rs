@@ -217,6 +217,13 @@ impl Driver {
                 // The machines are polled in any case.
                 Command::Wake => {}
                 Command::RefreshMetadata => self.network.request_metadata_update(now),
+                Command::CloseLane { lane } => {
+                    self.network.close_lane(now, ConnectionClass::Control, lane);
+                    // Its requests end without an answer; those who asked are gone.
+                    self.askers.retain(
+                        |_, asker| !matches!(asker, Asker::Call(reply) if reply.is_closed()),
+                    );
+                }
                 Command::AddressFailures { reply } => {
                     // A caller that gave up is not there any more.
                     let _ = reply.send(self.network.address_failures(now));

@@ -480,6 +480,15 @@ fn names_other_coordinator(response: &Response) -> bool {
         Response::DescribeTransactions(r) => {
             r.transaction_states.iter().any(|state| moved(state.error_code))
         }
+        Response::AddOffsetsToTxn(r) => moved(r.error_code),
+        Response::TxnOffsetCommit(r) => {
+            r.topics.iter().flat_map(|topic| &topic.partitions).any(|p| moved(p.error_code))
+        }
+        Response::JoinGroup(r) => moved(r.error_code),
+        Response::SyncGroup(r) => moved(r.error_code),
+        Response::Heartbeat(r) => moved(r.error_code),
+        Response::LeaveGroup(r) => moved(r.error_code),
+        Response::ConsumerGroupHeartbeat(r) => moved(r.error_code),
         _ => false,
     }
 }

@@ -320,13 +320,15 @@ fn bootstrap_nodes(count: usize) -> impl Iterator<Item = NodeId> {
     (1..=i32::try_from(count).unwrap_or(i32::MAX)).map(|n| NodeId(-n))
 }
 
-/// A broker may hold a fetch for its `max_wait_ms` before the answer is late.
+/// A broker may hold a fetch for its `max_wait_ms` before the answer is late, and a JoinGroup until every member of the
+/// group has joined: that is for its sender to limit.
 fn answer_timeout(request: &Request, timeout: Duration) -> Duration {
     match request {
         Request::Fetch(fetch) => {
             let wait = u64::try_from(fetch.max_wait_ms).unwrap_or(0);
             timeout + Duration::from_millis(wait)
         }
+        Request::JoinGroup(_) => Duration::MAX,
         _ => timeout,
     }
 }

@@ -13,6 +13,7 @@ mod produce_reaction;
 mod produce_response;
 #[expect(clippy::module_inception, reason = "a file is named after the type in it")]
 mod producer;
+mod producer_config;
 mod producer_event;
 mod record_accumulator;
 mod sender;
@@ -20,6 +21,7 @@ mod sticky_partitioner;
 
 pub use delivery::{BatchId, Delivered, Delivery};
 pub use partitioner::partition_for_key;
-pub use producer::{Producer, ProducerConfig};
+pub use producer::Producer;
+pub use producer_config::ProducerConfig;
 pub use producer_event::ProducerEvent;
 pub use sticky_partitioner::StickyPartitioner;

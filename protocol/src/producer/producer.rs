@@ -4,57 +4,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ProducerEvent;
 use super::delivery::{BatchId, Report};
 use super::partition_window::{PartitionWindow, Status};
 use super::record_accumulator::RecordAccumulator;
-use crate::backoff::{ExponentialBackoff, Jitter};
+use super::{ProducerConfig, ProducerEvent};
+use crate::backoff::Jitter;
 use crate::messages::Response;
 use crate::network::{Metadata, OutgoingRequest, RequestError, RequestToken};
 use crate::records::SealedBatch;
 use crate::transaction::{
-    AbortCause, FatalCause, ProduceError, TransactionConfig, TransactionEvent, TransactionManager,
+    AbortCause, FatalCause, GroupOffsets, ProduceError, TransactionEvent, TransactionManager,
     TransactionMode,
 };
 use crate::{NodeId, ProducerIdAndEpoch, StaleMetadata, Timestamp, TopicPartition};
-
-/// Bounds and habits of a [`Producer`]. Defaults are Kafka's.
-#[derive(Clone, Debug)]
-pub struct ProducerConfig {
-    /// Identity and transactions.
-    pub transaction: TransactionConfig,
-    /// Bytes that may wait or be in flight (`buffer.memory`), once for the open transaction and once for later ones.
-    pub buffer_memory: usize,
-    /// Bytes of batches in one request (`max.request.size`); one batch alone may exceed it.
-    pub max_request_size: usize,
-    /// Requests in flight per broker (`max.in.flight.requests.per.connection`), 1 to 5.
-    pub max_in_flight: usize,
-    /// How long a batch may take from when it can be sent (`delivery.timeout.ms`).
-    pub delivery_timeout: Duration,
-    /// How long the broker may take to answer (`request.timeout.ms`).
-    pub request_timeout: Duration,
-    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`).
-    pub retry_backoff: ExponentialBackoff,
-}
-
-impl ProducerConfig {
-    /// Kafka's defaults, for a transactional producer, or an idempotent one without an id.
-    #[must_use]
-    pub fn new(transactional_id: Option<Arc<str>>) -> Self {
-        Self {
-            transaction: TransactionConfig::new(transactional_id),
-            buffer_memory: 32 << 20,
-            max_request_size: 1 << 20,
-            max_in_flight: 5,
-            delivery_timeout: Duration::from_secs(120),
-            request_timeout: Duration::from_secs(30),
-            retry_backoff: ExponentialBackoff::new(
-                Duration::from_millis(100),
-                Duration::from_secs(1),
-            ),
-        }
-    }
-}
 
 /// An idempotent producer, transactional if it has a transactional id.
 ///
@@ -267,6 +229,21 @@ impl Producer {
         self.advance(now);
     }
 
+    /// Commits offsets of a group with the open transaction (KIP-447). Ends with [`ProducerEvent::OffsetsSent`], which a
+    /// commit of the transaction waits for.
+    pub fn send_offsets_to_transaction(&mut self, now: Timestamp, offsets: GroupOffsets) {
+        let sent = if self.open.is_none() || self.ending.is_some() {
+            let state = "not in a transaction, or ending it";
+            Err(ProduceError::InvalidState { verb: "send offsets", state })
+        } else {
+            self.transactions.send_offsets(now, offsets)
+        };
+        if let Err(error) = sent {
+            self.events.push_back(ProducerEvent::OffsetsSent(Err(error)));
+        }
+        self.advance(now);
+    }
+
     /// Commits the open transaction, once its batches are acknowledged: the same EndTxn is repeated until a definite
     /// answer or until `limit` is over. A transaction in which nothing was sent commits without a request. Ends with
     /// [`ProducerEvent::Committed`].
@@ -472,6 +449,9 @@ impl Producer {
                 TransactionEvent::EpochBumped(result) => {
                     self.events.push_back(ProducerEvent::EpochBumped(result));
                 }
+                TransactionEvent::OffsetsSent(result) => {
+                    self.events.push_back(ProducerEvent::OffsetsSent(result));
+                }
                 TransactionEvent::Ended { committed, result } => {
                     if result.is_ok() {
                         self.close_transaction();
@@ -508,7 +488,11 @@ impl Producer {
             return;
         }
         let outstanding = self.accumulator.tags.get(&open).map_or(0, |tag| tag.outstanding);
-        let settled = if ending.committed { outstanding == 0 } else { self.in_flight.is_empty() };
+        let settled = if ending.committed {
+            outstanding == 0 && !self.transactions.is_sending_offsets()
+        } else {
+            self.in_flight.is_empty()
+        };
         if settled {
             self.ending = None;
             let limit = ending.deadline.since(now);

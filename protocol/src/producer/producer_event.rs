@@ -24,6 +24,8 @@ pub enum ProducerEvent {
     },
     /// The fate of a batch that was sent with a name, or of a part of it. Comes before the end of a flush that waited for it.
     Delivered(Delivery),
+    /// The end of `send_offsets_to_transaction`.
+    OffsetsSent(Result<(), ProduceError>),
     /// The end of `commit_transaction`.
     Committed(Result<(), ProduceError>),
     /// The end of `abort_transaction`.

@@ -16,12 +16,16 @@
 //! requests of a TV1 transaction are capped: Produce at 11, AddPartitionsToTxn at 3, EndTxn at 4.
 
 mod add_partitions;
+mod config;
 mod end_txn;
 mod init_producer_id;
 mod produce_error;
+mod send_offsets;
 mod state;
 mod transaction_manager;
 
+pub use config::{TransactionConfig, TransactionEvent};
 pub use produce_error::{AbortCause, FatalCause, ProduceError};
+pub use send_offsets::GroupOffsets;
 pub use state::TransactionMode;
-pub use transaction_manager::{TransactionConfig, TransactionEvent, TransactionManager};
+pub use transaction_manager::TransactionManager;

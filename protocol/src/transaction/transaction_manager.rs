@@ -7,62 +7,13 @@ use std::time::Duration;
 use kafka_protocol::messages::{TransactionalId, add_partitions_to_txn_response as added};
 use kafka_protocol::protocol::StrBytes;
 
+use super::send_offsets::SendingOffsets;
 use super::state::{Ending, Initializing, State, Transaction, TransactionMode};
-use super::{ProduceError, end_txn};
+use super::{AbortCause, ProduceError, TransactionConfig, TransactionEvent, end_txn};
 use crate::backoff::{ExponentialBackoff, Jitter};
 use crate::messages::{ApiKey, Request, Response};
 use crate::network::{ConnectionClass, Destination, OutgoingRequest, RequestError, RequestToken};
 use crate::{ErrorCode, ProducerIdAndEpoch, StaleMetadata, Timestamp, TopicPartition};
-
-/// What a [`TransactionManager`] is told once.
-#[derive(Clone, Debug)]
-pub struct TransactionConfig {
-    /// `transactional.id`; `None` for an idempotent producer, which asks for an identity only.
-    pub transactional_id: Option<Arc<str>>,
-    /// After which the coordinator aborts an open transaction by itself (`transaction.timeout.ms`).
-    pub transaction_timeout: Duration,
-    /// How long the broker may take to answer (`request.timeout.ms`).
-    pub request_timeout: Duration,
-    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`).
-    pub retry_backoff: ExponentialBackoff,
-    /// How long an identity, or an abort, is tried for (`max.block.ms`).
-    pub max_block: Duration,
-}
-
-impl TransactionConfig {
-    /// Kafka's defaults.
-    #[must_use]
-    pub fn new(transactional_id: Option<Arc<str>>) -> Self {
-        Self {
-            transactional_id,
-            transaction_timeout: Duration::from_secs(60),
-            request_timeout: Duration::from_secs(30),
-            retry_backoff: ExponentialBackoff::new(
-                Duration::from_millis(100),
-                Duration::from_secs(1),
-            ),
-            max_block: Duration::from_secs(60),
-        }
-    }
-}
-
-/// What became of a verb, or of the open transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TransactionEvent {
-    /// The end of `init`.
-    Initialized(Result<ProducerIdAndEpoch, ProduceError>),
-    /// The end of `bump`.
-    EpochBumped(Result<ProducerIdAndEpoch, ProduceError>),
-    /// The end of `end`.
-    Ended {
-        /// True for a commit.
-        committed: bool,
-        /// The outcome.
-        result: Result<(), ProduceError>,
-    },
-    /// The open transaction can not be committed any more.
-    Failed(ProduceError),
-}
 
 /// Identity and transaction of one producer. One request is in flight at a time.
 ///
@@ -80,6 +31,8 @@ pub struct TransactionManager {
     pub(super) identity_used: bool,
     transaction_version: i16,
     in_flight: Option<InFlight>,
+    /// Offsets on their way into the open transaction.
+    pub(super) sending_offsets: Option<SendingOffsets>,
     pub(super) failures: u32,
     retry_at: Option<Timestamp>,
     pub(super) events: VecDeque<TransactionEvent>,
@@ -98,6 +51,8 @@ struct InFlight {
 enum InFlightKind {
     InitProducerId,
     AddPartitions(BTreeSet<TopicPartition>),
+    AddOffsets,
+    TxnOffsetCommit,
     EndTxn,
     /// The answer does not matter any more, but the next request waits for it.
     Superseded,
@@ -123,6 +78,7 @@ impl TransactionManager {
             identity_used: false,
             transaction_version: 0,
             in_flight: None,
+            sending_offsets: None,
             failures: 0,
             retry_at: None,
             events: VecDeque::new(),
@@ -240,6 +196,7 @@ impl TransactionManager {
             in_flight.kind = InFlightKind::Superseded;
         }
         self.events.push_back(TransactionEvent::Failed(error.clone()));
+        self.drop_offsets(&error);
         match error {
             ProduceError::Fenced { .. } => self.enter(State::Fenced(error)),
             ProduceError::Fatal { .. } => self.enter(State::Failed(error)),
@@ -264,6 +221,11 @@ impl TransactionManager {
             State::AbortRequired(transaction, _) if !committed => transaction.clone(),
             _ => return Err(self.refuse(if committed { "commit" } else { "abort" })),
         };
+        if committed && self.sending_offsets.is_some() {
+            let state = "sending offsets of a group";
+            return Err(ProduceError::InvalidState { verb: "commit", state });
+        }
+        self.drop_offsets(&ProduceError::Abortable { cause: AbortCause::Discarded });
         let (Some(identity), Some(transactional_id)) =
             (self.identity, &self.config.transactional_id)
         else {
@@ -319,6 +281,7 @@ impl TransactionManager {
         if self.in_flight.is_some() || self.retry_at.is_some_and(|at| now < at) {
             return None;
         }
+        let mut destination = self.coordinator();
         let (request, kind, max_version) = match &self.state {
             State::Initializing(state) => {
                 (self.init_producer_id(state), InFlightKind::InitProducerId, None)
@@ -327,6 +290,22 @@ impl TransactionManager {
                 let partitions = transaction.to_add.clone();
                 let request = self.add_partitions(&partitions)?;
                 (request, InFlightKind::AddPartitions(partitions), Some(3))
+            }
+            State::InTransaction(transaction) => {
+                let sending = self.sending_offsets.as_ref()?;
+                if sending.added {
+                    destination = self.offsets_destination(sending);
+                    let request = self.txn_offset_commit(&sending.offsets)?;
+                    // KIP-890: from version 5 on the group's coordinator adds the group to the transaction.
+                    let max_version = match transaction.mode {
+                        TransactionMode::Tv1 => 4,
+                        TransactionMode::Tv2 => 5,
+                    };
+                    (request, InFlightKind::TxnOffsetCommit, Some(max_version))
+                } else {
+                    let request = self.add_offsets(&sending.offsets.group_id)?;
+                    (request, InFlightKind::AddOffsets, None)
+                }
             }
             State::Ending(ending) => {
                 let max_version = end_txn::max_version(ending.transaction.mode);
@@ -342,7 +321,7 @@ impl TransactionManager {
         self.next_token += 1;
         self.in_flight = Some(InFlight { token, kind });
         Some(OutgoingRequest {
-            destination: self.coordinator(),
+            destination,
             class: ConnectionClass::Control,
             request,
             token,
@@ -374,6 +353,12 @@ impl TransactionManager {
                     ..
                 })),
             ) => self.handle_add_partitions(now, &asked, &results_by_topic_v3_and_below),
+            (InFlightKind::AddOffsets, Ok(Response::AddOffsetsToTxn(response))) => {
+                self.handle_add_offsets(now, &response);
+            }
+            (InFlightKind::TxnOffsetCommit, Ok(Response::TxnOffsetCommit(response))) => {
+                self.handle_txn_offset_commit(now, &response);
+            }
             (InFlightKind::EndTxn, Ok(Response::EndTxn(response))) => {
                 self.handle_end_txn(now, version, &response);
             }
@@ -504,7 +489,12 @@ impl TransactionManager {
         });
         match (kind, error) {
             (InFlightKind::InitProducerId, Some(error)) if lasting => self.init_failed(error),
-            (InFlightKind::AddPartitions(_), Some(error)) if lasting => {
+            (
+                InFlightKind::AddPartitions(_)
+                | InFlightKind::AddOffsets
+                | InFlightKind::TxnOffsetCommit,
+                Some(error),
+            ) if lasting => {
                 self.fail(ProduceError::Fatal { cause: super::FatalCause::Request(error) });
             }
             (InFlightKind::EndTxn, Some(RequestError::Closed)) => self.give_up(now),
@@ -521,6 +511,10 @@ impl TransactionManager {
         match &self.state {
             State::Initializing(state) => Some(state.started.after(self.config.max_block)),
             State::Ending(state) => Some(state.started.after(state.limit)),
+            State::InTransaction(_) => {
+                let sending = self.sending_offsets.as_ref()?;
+                Some(sending.started.after(self.config.max_block))
+            }
             _ => None,
         }
     }
@@ -536,6 +530,16 @@ impl TransactionManager {
                 self.finish_init(Err(error));
             }
             State::Ending(_) => self.end_in_doubt(now),
+            State::InTransaction(_) => {
+                if let Some(sending) = &self.sending_offsets {
+                    let error = ProduceError::TimedOut {
+                        api: ApiKey::TxnOffsetCommit,
+                        after: now.since(sending.started),
+                        last: sending.last.clone(),
+                    };
+                    self.fail(error);
+                }
+            }
             _ => {}
         }
         if let Some(in_flight) = &mut self.in_flight {
@@ -545,6 +549,8 @@ impl TransactionManager {
 
     /// Whatever is under way ends without an outcome.
     fn supersede(&mut self) {
+        let dropped = self.refuse("initialize");
+        self.drop_offsets(&dropped);
         let event = match &self.state {
             State::Initializing(state) => {
                 let refused = Err(self.refuse("initialize again"));

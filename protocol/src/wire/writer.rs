@@ -194,6 +194,11 @@ impl Writer {
         Ok(())
     }
 
+    /// What was written, without a frame around it: for bytes that travel inside another message's field.
+    pub(crate) fn into_embedded(mut self) -> Bytes {
+        self.buffer.split_off(SIZE_BYTES).freeze()
+    }
+
     /// The frame, its size filled in.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ pub use error::ClusterError;
 pub(crate) use jars::java_program;
 pub use jars::{KafkaJars, keytool};
 pub use java_client::{
-    Codec, Isolation, JavaClient, JavaHeader, JavaRecord, JavaTransaction, ProduceOptions,
-    ProducedRecord, TransactionEnd,
+    Codec, Isolation, JavaAssignment, JavaClient, JavaGroupMember, JavaHeader, JavaRecord,
+    JavaTransaction, ProduceOptions, ProducedRecord, TransactionEnd,
 };
 pub use tools::{ConsoleRecord, ConsumeEnd, ListedTransaction, ToolOutput};

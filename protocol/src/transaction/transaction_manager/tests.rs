@@ -11,6 +11,7 @@ use crate::network::DisconnectReason;
 use crate::transaction::{AbortCause, FatalCause};
 
 mod coordinator_model;
+mod offsets;
 
 #[test]
 fn init_asks_as_the_newest_producer_and_adopts_the_answer() {

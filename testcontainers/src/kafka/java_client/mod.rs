@@ -1,5 +1,6 @@
 //! Kafka's Java client behind typed calls: one JVM that serves a whole test binary.
 
+mod groups;
 mod json;
 mod types;
 
@@ -17,8 +18,8 @@ use serde_json::{Value, json};
 
 use json::{i32_of, record_from_json, record_to_json};
 pub use types::{
-    Codec, Isolation, JavaHeader, JavaRecord, JavaTransaction, ProduceOptions, ProducedRecord,
-    TransactionEnd,
+    Codec, Isolation, JavaAssignment, JavaGroupMember, JavaHeader, JavaRecord, JavaTransaction,
+    ProduceOptions, ProducedRecord, TransactionEnd,
 };
 
 use crate::cache::fill_once;

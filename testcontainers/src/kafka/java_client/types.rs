@@ -117,3 +117,23 @@ pub struct JavaTransaction {
     /// `Ongoing`, `CompleteCommit` …
     pub state: String,
 }
+
+/// A member of a group, for one of Java's assignors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JavaGroupMember {
+    /// Member id.
+    pub member_id: String,
+    /// `group.instance.id` of a static member.
+    pub group_instance_id: Option<String>,
+    /// Its subscription, as it stands in JoinGroup.
+    pub subscription: Vec<u8>,
+}
+
+/// What one of Java's assignors makes of members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JavaAssignment {
+    /// By member: the assignment, as it stands in SyncGroup.
+    pub assignments: BTreeMap<String, Vec<u8>>,
+    /// By member: the subscription that a Java member with this assignment would write into its next JoinGroup.
+    pub subscriptions: BTreeMap<String, Vec<u8>>,
+}
