@@ -516,6 +516,11 @@ impl GroupTask {
                 if revocation == self.revocation {
                     self.member.acknowledge_revoked(now);
                 }
+                // Should a partition come back one day, it comes with a position of its own: an old one must not be
+                // committed over what others have done meanwhile.
+                let owned = self.member.owned();
+                self.shared.lock().processed.retain(|tp, _| owned.contains(tp));
+                self.committed.retain(|tp, _| owned.contains(tp));
             }
             AfterCommit::Close => {
                 if let Some(closing) = &mut self.closing {

@@ -246,7 +246,7 @@ fn members_of_ours_and_javas_share_a_group_of_the_new_protocol() {
 
 /// A static member comes back and has what it had; the other one notices nothing. Its double takes over its place.
 fn static_members_come_back(mut stage: Stage<'_>, killed: bool) {
-    let mut join = |stage: &mut Stage<'_>, name: &str, instance_id: &str| {
+    let join = |stage: &mut Stage<'_>, name: &str, instance_id: &str| {
         let mut properties = stage.ours.clone();
         properties.insert("group.instance.id".to_owned(), instance_id.to_owned());
         let member = Member::ours(&stage.place, name, &properties);
