@@ -109,7 +109,7 @@ impl GroupTask {
     }
 
     pub(super) async fn run(mut self) {
-        while !self.is_done() {
+        loop {
             let now = self.shared.now();
             self.take_activity(now);
             if self.member.poll_timeout().is_some_and(|at| at <= now) {
@@ -123,6 +123,9 @@ impl GroupTask {
                 if self.shared.activity().0 != self.polls {
                     continue;
                 }
+            }
+            if self.is_done() {
+                break;
             }
             let message = match self.deadline() {
                 Some(deadline) => timeout_at(deadline, self.inbox.recv()).await.ok().flatten(),
