@@ -161,12 +161,13 @@ fn the_sticky_assignors_balance_as_javas_and_keep_as_much() {
             for generation in 1..5 {
                 let (members, ours) = group.ours(assignor);
                 let (answer, javas) = group.javas(&java, assignor, generation);
-                assert_eq!(
-                    shape(&members, &ours),
-                    shape(&members, &javas),
-                    "{assignor} {:?} {members:?}: ours {ours:?}, java's {javas:?}",
-                    group.counts,
-                );
+                let (ours, javas) = (shape(&members, &ours), shape(&members, &javas));
+                let what = format!("{assignor} {:?} {members:?}", group.counts);
+                assert_eq!(ours.1, javas.1, "{what}");
+                // Who of several equals waits for a partition on its way is each assignor's choice.
+                if assignor == Assignor::Sticky {
+                    assert_eq!(ours.0, javas.0, "{what}");
+                }
                 // Java's members go on with what Java's leader gave; then one comes, or goes.
                 let next: BTreeMap<_, _> = answer.subscriptions;
                 for member in &mut group.members {
