@@ -213,7 +213,7 @@ proptest! {
         meta_like in any::<bool>(),
     ) {
         let magic: &[u8; 8] = if meta_like { b"MSMETA\r\n" } else { b"MSLEDGER" };
-        let mut frame = [&magic[..], &[0, 1], &u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
+        let mut frame = [&magic[..], &[0, 2], &u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat();
         let crc = crc32c::crc32c(&frame);
         frame.extend(crc.to_be_bytes());
         let error = if meta_like { Meta::decode(&frame).unwrap_err() } else { LedgerRecord::decode(&frame).unwrap_err() };
@@ -341,11 +341,11 @@ fn a_record_of_another_version_or_program_says_so() {
     };
     let record = LedgerRecord::zero(&meta, OwnerId([1; 16]), 5);
     let mut newer = record.encode().unwrap().to_vec();
-    newer[9] = 2;
+    newer[9] = 3;
     let error = LedgerRecord::decode(&newer).unwrap_err();
     assert_eq!(
         error,
-        FormatError::UnsupportedVersion { what: "ledger record", found: 2, supported: 1 }
+        FormatError::UnsupportedVersion { what: "ledger record", found: 3, supported: 2 }
     );
     let error = LedgerRecord::decode(&meta.encode().unwrap()).unwrap_err();
     assert!(matches!(error, FormatError::NotOurs { .. }), "{error}");
