@@ -35,7 +35,7 @@ fn positions() -> impl Strategy<Value = Positions> {
         {
             let position = SourcePosition {
                 topic: topic.into(),
-                topic_id,
+                topic_id: TopicId(topic_id),
                 partition,
                 offset,
                 leader_epoch,
@@ -373,7 +373,7 @@ fn a_record_with_a_wrong_parent_or_too_many_splits_is_not_written() {
     for partition in 0..30_000 {
         let position = SourcePosition {
             topic: "a-topic".into(),
-            topic_id: [0; 16],
+            topic_id: TopicId::UNKNOWN,
             partition,
             offset: 0,
             leader_epoch: 0,

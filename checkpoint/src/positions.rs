@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::codec::{FormatError, Reader, Writer};
+use crate::ids::TopicId;
 
 /// The position of one split of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcePosition {
     /// Topic.
     pub topic: Arc<str>,
-    /// Id of the topic, another after each re-creation, when offsets begin anew. All zero if the broker tells none
-    /// (before 2.8).
-    pub topic_id: [u8; 16],
+    /// Id of the topic, another after each re-creation, when offsets begin anew.
+    pub topic_id: TopicId,
     /// Partition.
     pub partition: i32,
     /// Offset of the next record to read.
@@ -90,7 +90,7 @@ impl Positions {
         for (uid, position) in self.iter() {
             to.string("source uid", uid)?;
             to.string("topic", &position.topic)?;
-            to.id(position.topic_id);
+            to.id(position.topic_id.0);
             to.i32(position.partition);
             to.i64(position.offset);
             to.i32(position.leader_epoch);
@@ -107,7 +107,7 @@ impl Positions {
             let uid = from.string()?;
             let position = SourcePosition {
                 topic: from.string()?,
-                topic_id: from.id()?,
+                topic_id: TopicId(from.id()?),
                 partition: from.i32()?,
                 offset: from.i64()?,
                 leader_epoch: from.i32()?,

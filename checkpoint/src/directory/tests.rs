@@ -32,7 +32,7 @@ pub(crate) fn positions(offset: i64) -> Positions {
     let mut positions = Positions::new();
     let position = SourcePosition {
         topic: "in".into(),
-        topic_id: [6; 16],
+        topic_id: TopicId([6; 16]),
         partition: 0,
         offset,
         leader_epoch: 3,

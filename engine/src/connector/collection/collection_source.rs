@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_checkpoint::{Positions, SourcePosition};
+use millstream_checkpoint::{Positions, SourcePosition, TopicId};
 use millstream_protocol::records::{Headers, RecordView};
 
 use crate::api::{
@@ -50,7 +50,7 @@ impl<T> CollectionSource<T> {
                 uid,
                 SourcePosition {
                     topic: Arc::clone(&topic),
-                    topic_id: [0; 16],
+                    topic_id: TopicId::UNKNOWN,
                     partition,
                     offset: 0,
                     leader_epoch: -1,
@@ -126,7 +126,7 @@ impl<T: Send + Sync + 'static> SplitReader for CollectionReader<T> {
     fn position(&self, split: usize) -> SourcePosition {
         let unknown = || SourcePosition {
             topic: "collection".into(),
-            topic_id: [0; 16],
+            topic_id: TopicId::UNKNOWN,
             partition: -1,
             offset: 0,
             leader_epoch: -1,

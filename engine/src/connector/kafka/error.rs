@@ -1,5 +1,6 @@
 //! What can be wrong with a source or sink before the job runs.
 
+use millstream_checkpoint::TopicId;
 use millstream_protocol::TopicPartition;
 use millstream_protocol_client::ClientError;
 
@@ -73,9 +74,9 @@ pub enum ConnectorError {
         /// Next offset to read, in the old topic.
         offset: i64,
         /// Id of the topic that the state is about.
-        old_id: String,
+        old_id: TopicId,
         /// Id of the topic that bears the name now.
-        new_id: String,
+        new_id: TopicId,
     },
     /// A partition that the state knows is gone.
     #[error(

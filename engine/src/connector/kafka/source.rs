@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_checkpoint::{Positions, SourcePosition};
+use millstream_checkpoint::{Positions, SourcePosition, TopicId};
 use millstream_protocol::{IsolationLevel, TopicPartition};
 use millstream_protocol_client::{ClientConfig, KafkaClient, OffsetSpec};
 use serde::de::DeserializeOwned;
@@ -206,8 +206,8 @@ impl KafkaSourceDescription {
                         uid: uid.to_string(),
                         topic_partition: topic_partition.clone(),
                         offset: known.offset,
-                        old_id: uuid_text(known.topic_id),
-                        new_id: uuid_text(found.topic_id),
+                        old_id: known.topic_id,
+                        new_id: found.topic_id,
                     });
                 }
                 Some(known) if known.offset < earliest => {
@@ -253,7 +253,7 @@ impl KafkaSourceDescription {
                 bootstrap: self.config.bootstrap_servers.join(","),
             })?;
             let name: Arc<str> = topic.as_str().into();
-            let topic_id = description.topic_id;
+            let topic_id = TopicId(description.topic_id);
             partitions.extend(description.partitions.iter().map(|found| Found {
                 topic_partition: TopicPartition::new(Arc::clone(&name), found.partition),
                 topic_id,
@@ -271,23 +271,19 @@ impl KafkaSourceDescription {
 #[derive(Clone, Debug)]
 struct Found {
     topic_partition: TopicPartition,
-    topic_id: [u8; 16],
+    topic_id: TopicId,
 }
 
 impl Found {
     /// Whether the topic was made anew since `known` was read. Brokers before 2.8 do not tell.
     fn is_another_topic_than(&self, known: &SourcePosition) -> bool {
-        let told = |id: [u8; 16]| id != [0; 16];
-        told(self.topic_id) && told(known.topic_id) && self.topic_id != known.topic_id
+        let told = ![self.topic_id, known.topic_id].contains(&TopicId::UNKNOWN);
+        told && self.topic_id != known.topic_id
     }
 }
 
 fn names(found: &[Found]) -> Vec<TopicPartition> {
     found.iter().map(|found| found.topic_partition.clone()).collect()
-}
-
-fn uuid_text(id: [u8; 16]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Offsets of `partitions`; "latest" is the last stable offset, since a reader of committed records gets no further.

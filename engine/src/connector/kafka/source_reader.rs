@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_checkpoint::SourcePosition;
+use millstream_checkpoint::{SourcePosition, TopicId};
 use millstream_protocol::records::{DecodeLimits, Decompressor, RecordView, VisibleBatches};
 use millstream_protocol::{IsolationLevel, TopicPartition};
 use millstream_protocol_client::{FetchEvent, FetchStart, FetchedPartition, PartitionConsumer};
@@ -187,7 +187,7 @@ impl Splits {
         self.list.get(split).map_or_else(
             || SourcePosition {
                 topic: "".into(),
-                topic_id: [0; 16],
+                topic_id: TopicId::UNKNOWN,
                 partition: -1,
                 offset: -1,
                 leader_epoch: -1,
