@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_protocol::group::consumer_protocol::{Assignment, Subscription};
 use millstream_protocol::messages::kp::{
     ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
     ListGroupsRequest, consumer_group_describe_response as modern,
@@ -13,7 +14,6 @@ use millstream_protocol::network::Destination;
 use millstream_protocol::{ErrorCode, Request, Response, TopicPartition};
 
 use super::ask::Answer;
-use super::member_metadata::{assigned_partitions, subscribed_topics};
 use super::text;
 use crate::attempts::Attempts;
 use crate::client::Ask;
@@ -286,20 +286,22 @@ pub(super) fn coordinator(group: &str) -> Destination {
 fn described_classic(group: classic::DescribedGroup) -> GroupDescription {
     let consumers = &*group.protocol_type == "consumer";
     let member = |member: classic::DescribedGroupMember| {
-        // Members of other kinds than consumers have bytes of their own there, and a member that is still joining none.
         let (metadata, assignment) = (member.member_metadata, member.member_assignment);
-        let topics = consumers.then(|| subscribed_topics(metadata)).flatten();
-        let assigned = consumers.then(|| assigned_partitions(assignment)).flatten();
+        // Members of other kinds than consumers have bytes of their own there, and a member that is still joining none.
+        let subscription = consumers.then(|| Subscription::decode(metadata).ok()).flatten();
+        let assignment = consumers.then(|| Assignment::decode(assignment).ok()).flatten();
+        let (subscription, assignment) =
+            (subscription.unwrap_or_default(), assignment.unwrap_or_default());
         GroupMemberDescription {
             member_id: member.member_id.to_string(),
             instance_id: member.group_instance_id.map(|id| id.to_string()),
-            rack_id: None,
+            rack_id: subscription.rack_id.map(|rack| rack.to_string()),
             client_id: member.client_id.to_string(),
             client_host: member.client_host.to_string(),
             member_epoch: None,
-            subscribed_topics: topics.unwrap_or_default(),
+            subscribed_topics: subscription.topics.iter().map(ToString::to_string).collect(),
             subscribed_pattern: None,
-            assignment: assigned.unwrap_or_default(),
+            assignment: assignment.partitions.into_iter().collect(),
             target_assignment: None,
         }
     };

@@ -11,7 +11,7 @@
 //! | `cluster` | brokers, controller, features |
 //! | `list_offsets` | offsets by position or time |
 //! | `group_offsets`, `offset_reset` | committed offsets: read, commit, move, delete; lag |
-//! | `groups`, `member_metadata` | list, describe, delete groups |
+//! | `groups` | list, describe, delete groups |
 //! | `transactions`, `hanging` | list, describe transactions and producers; abort what hangs |
 //! | `acls` | permissions |
 //! | `ask`, `leaders` | how calls ask: one broker, all, leaders |
@@ -25,7 +25,6 @@ mod groups;
 mod hanging;
 mod leaders;
 mod list_offsets;
-mod member_metadata;
 mod offset_reset;
 mod partitions;
 mod topics;
