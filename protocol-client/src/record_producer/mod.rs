@@ -104,7 +104,8 @@ impl KafkaClient {
         let size = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
         let options = BatchOptions {
             batch_bytes: size(config.batch_size),
-            max_request_bytes: size(config.max_request_size),
+            // Below what a batch can be at all: once a batch was closed for a record, that record must fit the next.
+            max_request_bytes: size(config.max_request_size).min(1 << 30),
             buffer_bytes: config.buffer_memory,
             linger: config.linger,
             compression: config.compression_type,
@@ -216,7 +217,7 @@ impl RecordProducer {
         Ok(())
     }
 
-    /// [`flush`](Self::flush), then the end of the producer: what is sent later fails.
+    /// [`flush`](Self::flush), and the end of this handle. An open transaction stays open: commit or abort it first.
     ///
     /// # Errors
     ///

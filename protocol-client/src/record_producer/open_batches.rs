@@ -140,16 +140,13 @@ impl OpenBatches {
             let topic = record.topic.to_owned();
             return Err(SendError::UnknownPartition { topic, partition, partitions });
         };
-        let ProducerRecord { key, value, headers, .. } = *record;
-        let bytes = BatchBuilder::batch_bytes_for(key, value, headers);
-        if bytes > options.max_request_bytes {
-            let topic_partition = target.topic_partition.clone();
-            let max_request_size = options.max_request_bytes;
-            return Err(SendError::RecordTooLarge { topic_partition, bytes, max_request_size });
-        }
         let mut ready = None;
         if let Some(current) = &target.open {
             let fate = Arc::clone(&current.fate);
+            // What fits into a batch with others fits into a request as a rule, and need not be measured twice.
+            if options.max_request_bytes < options.batch_bytes {
+                target.check_size(record, options.max_request_bytes)?;
+            }
             match target.append(timestamp, record)? {
                 Appended::Record { batch_index, bytes } => {
                     if chosen_by_us {
@@ -159,6 +156,7 @@ impl OpenBatches {
                     return Ok(Taken { delivery, ready: None, first: false });
                 }
                 Appended::Full => {
+                    target.check_size(record, options.max_request_bytes)?;
                     if !has_room() {
                         return Err(target.full(options.buffer_bytes));
                     }
@@ -166,8 +164,11 @@ impl OpenBatches {
                     *open = open.saturating_sub(1);
                 }
             }
-        } else if !has_room() {
-            return Err(target.full(options.buffer_bytes));
+        } else {
+            target.check_size(record, options.max_request_bytes)?;
+            if !has_room() {
+                return Err(target.full(options.buffer_bytes));
+            }
         }
         let first = *open == 0;
         let appended = target.append(timestamp, record)?;
@@ -261,6 +262,20 @@ impl Partition {
     ) -> Result<Appended, SendError> {
         let appended = self.builder.append(timestamp, record.key, record.value, record.headers);
         appended.map_err(|source| self.encode_error(source))
+    }
+
+    /// Refuses a record that no request can carry.
+    fn check_size(
+        &self,
+        record: &ProducerRecord<'_>,
+        max_request_size: usize,
+    ) -> Result<(), SendError> {
+        let bytes = BatchBuilder::batch_bytes_for(record.key, record.value, record.headers);
+        if bytes <= max_request_size {
+            return Ok(());
+        }
+        let topic_partition = self.topic_partition.clone();
+        Err(SendError::RecordTooLarge { topic_partition, bytes, max_request_size })
     }
 
     fn close(&mut self, spare: &mut Vec<SealedBatch>) -> Result<Option<Ready>, SendError> {

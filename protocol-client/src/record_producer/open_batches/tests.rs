@@ -100,6 +100,27 @@ fn what_can_not_be_written_is_refused_by_name() {
 }
 
 #[test]
+fn a_record_that_no_request_carries_is_refused_whatever_batch_is_open() {
+    let large = [0; 1001];
+    for (max_request_bytes, taken) in [(1000, 1), (150, 0)] {
+        let mut batches = batches(BatchOptions { max_request_bytes, ..OPTIONS });
+        append(&mut batches, &ProducerRecord::to("t", b"kept").partition(0)).unwrap();
+        let mut ready = Vec::new();
+        let mut refused = 0;
+        for value in [&large[..], &large[..120]] {
+            match append(&mut batches, &ProducerRecord::to("t", value).partition(0)) {
+                Ok(taken) => ready.extend(taken.ready),
+                Err(SendError::RecordTooLarge { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        batches.close_all(&mut ready).unwrap();
+        let kept: Vec<_> = ready.into_iter().flat_map(values).collect();
+        assert_eq!((kept[0].as_slice(), kept.len(), refused), (&b"kept"[..], 1 + taken, 2 - taken));
+    }
+}
+
+#[test]
 fn records_without_a_key_fill_one_batch_after_the_other_and_avoid_leaderless_partitions() {
     let mut batches = OpenBatches::new(OPTIONS, 3);
     batches.describe(&Arc::from("t"), &[true, false, true], Instant::now());
