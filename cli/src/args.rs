@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use millstream_dev_broker::topic_name_is_legal;
 
 /// Exactly-once stream processing on Kafka, in one static binary.
 #[derive(Debug, Parser)]
@@ -184,10 +185,8 @@ impl LoadArgument {
     }
 }
 
-/// Kafka's rule for names.
 fn topic_name(name: &str) -> Result<String, String> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if (1..=249).contains(&name.len()) && name.chars().all(legal) && name != "." && name != ".." {
+    if topic_name_is_legal(name) {
         return Ok(name.to_owned());
     }
     Err(format!("{name:?} is no name for a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'"))

@@ -26,5 +26,5 @@ mod server;
 
 pub use broker::{DevBroker, StartError};
 pub use config::DevBrokerConfig;
-pub use core::{ClusterConfig, FaultAction, FaultRule, Occurrence};
+pub use core::{ClusterConfig, FaultAction, FaultRule, Occurrence, topic_name_is_legal};
 pub use data_dir::DataDirError;

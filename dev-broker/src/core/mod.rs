@@ -26,3 +26,4 @@ pub use cluster::{Cluster, Outgoing};
 pub use config::ClusterConfig;
 pub use faults::{FaultAction, FaultRule, Faults, Occurrence};
 pub use storage::{StorageEffect, Stored, whole_batches};
+pub use topics::topic_name_is_legal;

@@ -275,8 +275,9 @@ pub(crate) struct PartitionMut<'a> {
     pub(crate) log: &'a mut PartitionLog,
 }
 
-/// Whether a name may be a topic's (`Topic.validate`).
-pub(crate) fn topic_name_is_legal(name: &str) -> bool {
+/// Whether a name may be a topic's (`Topic.validate`): 1 to 249 of `a-z A-Z 0-9 . _ -`, neither `.` nor `..`.
+#[must_use]
+pub fn topic_name_is_legal(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 249
         && name != "."
