@@ -94,8 +94,11 @@ impl JobMaster {
         };
         let (client, opened) = tokio::select! {
             opened = opening => opened?,
-            // Nothing was begun that would have to be ended.
-            () = self.stop.requested() => return Ok(()),
+            () = self.stop.requested() => {
+                tracing::info!("stopped before anything was begun");
+                self.monitor.update(|now| now.phase = Phase::Finished);
+                return Ok(());
+            }
         };
         self.stop.watch_over(opened.output.producer.clone());
         let store: Arc<dyn StateStore> = Arc::new(block_in_place(|| {
