@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use compact_str::CompactString;
 use millstream_engine::Job;
 use millstream_engine::api::{StreamExecutionEnvironment, fold};
 use millstream_engine::kafka::{
@@ -51,9 +52,10 @@ pub(crate) struct JobArguments {
     pub(crate) checkpoint_interval: Duration,
 }
 
+/// Short texts are held inline: they cross threads with their record, and cost no allocation there.
 #[derive(Deserialize)]
 struct Flight {
-    origin: String,
+    origin: CompactString,
     dep_delay: i64,
     arr_delay: i64,
     landed_ms: i64,
@@ -62,7 +64,7 @@ struct Flight {
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Landings {
     window_start: i64,
-    origin: String,
+    origin: CompactString,
     landings: u64,
     sum_arr_delay: i64,
     max_dep_delay: i64,

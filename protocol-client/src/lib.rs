@@ -45,8 +45,8 @@ pub use admin::{
 };
 pub use client::KafkaClient;
 pub use config::{
-    ClientConfig, ConfigError, GroupProtocol, OffsetReset, Property, PropertyEffect,
-    parse_properties, properties,
+    ClientConfig, ClientConfigBuilder, ConfigError, GroupProtocol, OffsetReset, Property,
+    PropertyAlias, PropertyEffect, parse_properties, properties, property_aliases,
 };
 pub use consumer::PartitionConsumer;
 pub use consumer_group::{

@@ -141,7 +141,7 @@ fn of_fetch(error: &FetchError) -> u8 {
         | FetchError::OffsetBeyondEnd { .. }
         | FetchError::Truncated { .. }
         | FetchError::TopicRecreated { .. } => NO_INPUT,
-        FetchError::CorruptBatch { .. } | FetchError::LegacyMessageFormat { .. } => DATA,
+        FetchError::CorruptBatch { .. } => DATA,
         _ => UNAVAILABLE,
     }
 }

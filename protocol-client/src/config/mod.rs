@@ -3,8 +3,11 @@
 //! Every name is either honoured, accepted without effect and listed by [`ClientConfig::ignored`], or refused with the
 //! reason. Nothing is dropped silently: a property that looks like it works and does not has cost jobs their data.
 
+mod aliases;
+mod builder;
 mod error;
 mod group;
+mod librdkafka_properties;
 mod properties;
 mod properties_file;
 mod provider;
@@ -16,6 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::security::{SaslConfig, SecurityProtocol, TlsConfig};
+pub use aliases::{PropertyAlias, property_aliases};
+pub use builder::ClientConfigBuilder;
 pub use error::ConfigError;
 pub use group::GroupProtocol;
 use millstream_protocol::IsolationLevel;
@@ -77,6 +82,9 @@ pub struct ClientConfig {
     /// 128 MiB.
     pub max_response_frame_bytes: usize,
 
+    /// `client.rack`: where this client is. Partitions are then read from a replica nearby, if the brokers choose one
+    /// (KIP-392, `replica.selector.class`). Default none.
+    pub client_rack: Option<String>,
     /// `group.id`: the group to be a member of, or under whose name offsets are committed. Default none.
     pub group_id: Option<String>,
     /// `group.instance.id`: makes a member static (KIP-345), so that it keeps its partitions over a restart. Default none.
@@ -132,6 +140,10 @@ pub struct ClientConfig {
     pub max_in_flight: u32,
     /// `compression.type`. Default none.
     pub compression_type: Compression,
+    /// `compression.gzip.level`, 0 to 9; `None` is the codec's default. Default `None`.
+    pub compression_gzip_level: Option<i32>,
+    /// `compression.zstd.level`, -131072 to 22; `None` is the codec's default (3). Default `None`.
+    pub compression_zstd_level: Option<i32>,
     /// `partitioner.ignore.keys`: records with a key are spread like those without. Default false.
     pub partitioner_ignore_keys: bool,
 
@@ -144,6 +156,10 @@ pub struct ClientConfig {
 
     ignored: BTreeSet<&'static str>,
     explicit: BTreeSet<&'static str>,
+    /// Those of `explicit` that only another client's name has set.
+    by_alias: BTreeSet<&'static str>,
+    /// Other clients' names that were set beside Kafka's.
+    overruled: BTreeSet<&'static str>,
 }
 
 /// Where reading starts when there is no position (`auto.offset.reset`).
@@ -154,6 +170,8 @@ pub enum OffsetReset {
     /// After the last record.
     #[default]
     Latest,
+    /// At the first record that is at most so old (KIP-1106), or after the last if none is.
+    ByDuration(Duration),
     /// Nowhere: it is an error.
     None,
 }
@@ -179,6 +197,7 @@ impl ClientConfig {
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             max_response_frame_bytes: 128 * MIB,
+            client_rack: None,
             group_id: None,
             group_instance_id: None,
             group_protocol: GroupProtocol::Classic,
@@ -205,16 +224,37 @@ impl ClientConfig {
             max_request_size: 8 << 20,
             max_in_flight: 5,
             compression_type: Compression::None,
+            compression_gzip_level: None,
+            compression_zstd_level: None,
             partitioner_ignore_keys: false,
             security_protocol: SecurityProtocol::Plaintext,
             tls: TlsConfig::default(),
             sasl: SaslConfig::default(),
             ignored: BTreeSet::new(),
             explicit: BTreeSet::new(),
+            by_alias: BTreeSet::new(),
+            overruled: BTreeSet::new(),
         }
     }
 
-    /// Sets one property by its Java name. A later value replaces an earlier one. `${env:NAME}` and `${file:PATH:KEY}` in the
+    /// A builder of typed values and properties, checked at its end.
+    #[must_use]
+    pub fn builder(bootstrap_servers: impl Into<String>) -> ClientConfigBuilder {
+        ClientConfigBuilder::new(bootstrap_servers)
+    }
+
+    /// The level for [`compression_type`](Self::compression_type); `None` is the codec's default.
+    #[must_use]
+    pub const fn compression_level(&self) -> Option<i32> {
+        match self.compression_type {
+            Compression::Gzip => self.compression_gzip_level,
+            Compression::Zstd => self.compression_zstd_level,
+            Compression::None | Compression::Snappy | Compression::Lz4 => None,
+        }
+    }
+
+    /// Sets one property by its Java name, or by librdkafka's ([`property_aliases`]), over which Java's wins. A later value
+    /// replaces an earlier one. `${env:NAME}` and `${file:PATH:KEY}` in the
     /// value are replaced.
     ///
     /// # Errors
@@ -259,6 +299,10 @@ impl ClientConfig {
     /// Properties that were set and have no effect here, with the reason. Worth telling the user once.
     #[must_use]
     pub fn ignored(&self) -> Vec<(&'static str, &'static str)> {
+        let overruled = self
+            .overruled
+            .iter()
+            .map(|name| (*name, "Kafka's own name for it is set too and wins"));
         properties()
             .iter()
             .filter(|property| self.ignored.contains(property.name))
@@ -266,6 +310,7 @@ impl ClientConfig {
                 PropertyEffect::Ignored(reason) => Some((property.name, reason)),
                 _ => None,
             })
+            .chain(overruled)
             .collect()
     }
 
@@ -321,6 +366,8 @@ impl ClientConfig {
             request_timeout: self.request_timeout,
             retry_backoff: self.retry_backoff(),
             patience: self.default_api_timeout,
+            rack_id: self.client_rack.as_deref().unwrap_or_default().into(),
+            read_replica_lease: self.metadata_max_age,
             ..FetchConfig::default()
         }
     }

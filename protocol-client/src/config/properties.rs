@@ -6,8 +6,13 @@ use millstream_protocol::IsolationLevel;
 use millstream_protocol::group::assignor::Assignor;
 use millstream_protocol::records::Compression;
 
-use super::value::{address, boolean, bytes, integer, list, milliseconds, socket_buffer};
-use super::{ClientConfig, ConfigError, GroupProtocol, OffsetReset, provider, security_properties};
+use super::value::{
+    address, boolean, bytes, integer, iso_duration, list, milliseconds, socket_buffer,
+};
+use super::{
+    ClientConfig, ConfigError, GroupProtocol, OffsetReset, aliases, librdkafka_properties,
+    provider, security_properties,
+};
 
 /// A property name that Kafka's clients know, and what it does here.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +39,9 @@ pub enum PropertyEffect {
 #[must_use]
 pub fn properties() -> &'static [Property] {
     static ALL: LazyLock<Vec<Property>> = LazyLock::new(|| {
-        let mut all = [PROPERTIES, security_properties::PROPERTIES].concat();
+        let mut all =
+            [PROPERTIES, security_properties::PROPERTIES, librdkafka_properties::PROPERTIES]
+                .concat();
         all.sort_by_key(|property| property.name);
         all
     });
@@ -43,25 +50,41 @@ pub fn properties() -> &'static [Property] {
 
 pub(super) fn set(config: &mut ClientConfig, name: &str, value: &str) -> Result<(), ConfigError> {
     let name = name.trim();
-    let Some(property) = properties().iter().find(|property| property.name == name) else {
+    let alias = aliases::find(name);
+    let kafkas = alias.map_or(name, |alias| alias.property);
+    let Some(property) = properties().iter().find(|property| property.name == kafkas) else {
         return Err(unknown(name, value));
     };
-    let name = property.name;
     if let PropertyEffect::Refused(reason) = property.effect {
         return Err(not_supported(name, value, reason));
     }
-    // Errors show the value as it was given: what a provider puts in is often a secret.
-    let resolved = provider::resolve(name, value)?;
-    (property.set)(config, &resolved).map_err(|refusal| match refusal {
+    // What the user wrote is what errors name, with the value as it was given: what a provider puts in is often a secret.
+    let written = alias.map_or(property.name, |alias| alias.name);
+    let refused = |refusal| match refusal {
         Refusal::Expected(expected) => {
-            ConfigError::Invalid { name, value: shown(name, value).to_owned(), expected }
+            let value = shown(written, value).to_owned();
+            ConfigError::Invalid { name: written, value, expected }
         }
-        Refusal::Unsupported(reason) => not_supported(name, value, reason),
-    })?;
-    if matches!(property.effect, PropertyEffect::Ignored(_)) {
-        config.ignored.insert(name);
+        Refusal::Unsupported(reason) => not_supported(written, value, reason),
+    };
+    let mut resolved = provider::resolve(written, value)?;
+    if let Some(alias) = alias {
+        let converted = alias.convert(&resolved);
+        resolved = converted.map_err(|expected| refused(expected.into()))?.into();
+        if config.explicit.contains(alias.property) && !config.by_alias.contains(alias.property) {
+            config.overruled.insert(alias.name);
+            return Ok(());
+        }
     }
-    config.explicit.insert(name);
+    (property.set)(config, &resolved).map_err(refused)?;
+    if matches!(property.effect, PropertyEffect::Ignored(_)) {
+        config.ignored.insert(property.name);
+    }
+    config.explicit.insert(property.name);
+    match alias {
+        Some(alias) => config.by_alias.insert(alias.property),
+        None => config.by_alias.remove(property.name),
+    };
     Ok(())
 }
 
@@ -74,9 +97,10 @@ fn unknown(name: &str, value: &str) -> ConfigError {
             return not_supported(name, value, reason);
         }
     }
-    let nearest = properties()
-        .iter()
-        .map(|property| (strsim::damerau_levenshtein(name, property.name), property.name))
+    let kafkas = properties().iter().map(|property| property.name);
+    let nearest = kafkas
+        .chain(aliases::property_aliases().iter().map(|alias| alias.name))
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .min()
         .filter(|(distance, known)| *distance <= 2 + known.len() / 5)
         .map(|(_, known)| known);
@@ -133,6 +157,10 @@ pub(super) fn only(value: &str, accepted: &[&str], reason: &'static str) -> Resu
     if matches { Ok(()) } else { Err(Refusal::Unsupported(reason)) }
 }
 
+fn level(level: i64) -> Option<i32> {
+    i32::try_from(level).ok().filter(|level| *level >= 0)
+}
+
 fn milliseconds_i64(text: &str) -> Result<std::time::Duration, String> {
     let number = integer(text, 0, i64::MAX / 1_000_000)?;
     Ok(std::time::Duration::from_millis(number.unsigned_abs()))
@@ -142,7 +170,7 @@ const NO_METRICS_PUSH: &str = "metrics are not pushed to brokers or reporters";
 const NO_JAVA: &str = "Java classes can not be loaded";
 const FORMAT: &str = "the format decides how bytes are read and written";
 const PARTITIONER: &str = "the caller names the partition of each batch";
-const COMPRESSION_LEVEL: &str = "the codec's default level is used";
+const LZ4_LEVEL: &str = "lz4 is always written at its quickest level";
 
 const PROPERTIES: &[Property] = &[
     honoured("acks", |_, v| {
@@ -154,10 +182,15 @@ const PROPERTIES: &[Property] = &[
     }),
     honoured("auto.offset.reset", |c, v| {
         c.auto_offset_reset = match v.trim() {
-            "earliest" => OffsetReset::Earliest,
-            "latest" => OffsetReset::Latest,
-            "none" => OffsetReset::None,
-            _ => return Err("earliest, latest or none".to_owned().into()),
+            // The other spellings are librdkafka's.
+            "earliest" | "beginning" | "smallest" => OffsetReset::Earliest,
+            "latest" | "end" | "largest" => OffsetReset::Latest,
+            "none" | "error" => OffsetReset::None,
+            by_duration => {
+                let age = by_duration.strip_prefix("by_duration:").and_then(iso_duration);
+                let expected = "earliest, latest, none or by_duration:PnDTnHnMnS";
+                OffsetReset::ByDuration(age.ok_or_else(|| expected.to_owned())?)
+            }
         };
         Ok(())
     }),
@@ -190,15 +223,26 @@ const PROPERTIES: &[Property] = &[
         v.clone_into(&mut c.client_id);
         Ok(())
     }),
-    ignored("client.rack", "partitions are read from their leaders"),
-    ignored("compression.gzip.level", COMPRESSION_LEVEL),
-    ignored("compression.lz4.level", COMPRESSION_LEVEL),
+    honoured("client.rack", |c, v| {
+        c.client_rack = (!v.trim().is_empty()).then(|| v.trim().to_owned());
+        Ok(())
+    }),
+    honoured("compression.gzip.level", |c, v| {
+        // -1 is the codec's own default.
+        put(&mut c.compression_gzip_level, integer(v, -1, 9).map(level))
+    }),
+    ignored("compression.lz4.level", LZ4_LEVEL),
     honoured("compression.type", |c, v| {
         let parsed: Result<Compression, _> = v.trim().parse();
         c.compression_type = parsed.map_err(|_| "none, gzip, snappy, lz4 or zstd".to_owned())?;
         Ok(())
     }),
-    ignored("compression.zstd.level", COMPRESSION_LEVEL),
+    honoured("compression.zstd.level", |c, v| {
+        put(
+            &mut c.compression_zstd_level,
+            integer(v, -131_072, 22).map(|level| i32::try_from(level).ok()),
+        )
+    }),
     honoured("config.providers", |_, v| {
         let known = list(v).iter().all(|name| matches!(name.as_str(), "env" | "file"));
         let reason = "the providers are env and file, and always there";
@@ -313,14 +357,18 @@ const PROPERTIES: &[Property] = &[
     }),
     honoured("reconnect.backoff.ms", |c, v| put(&mut c.reconnect_backoff, milliseconds(v, 0))),
     honoured("request.timeout.ms", |c, v| put(&mut c.request_timeout, milliseconds(v, 1))),
-    honoured("retries", |_, v| {
-        integer(v, 0, i64::from(i32::MAX))?;
-        only(
-            v,
-            &["2147483647"],
-            "requests are repeated until delivery.timeout.ms; set that instead",
-        )
-    }),
+    Property {
+        name: "retries",
+        effect: PropertyEffect::Ignored("requests are repeated until delivery.timeout.ms"),
+        set: |_, v| {
+            if integer(v, 0, i64::from(i32::MAX))? == 0 {
+                return Err(Refusal::Unsupported(
+                    "without a repetition, any move of a leader loses records",
+                ));
+            }
+            Ok(())
+        },
+    },
     honoured("retry.backoff.max.ms", |c, v| put(&mut c.retry_backoff_max, milliseconds(v, 0))),
     honoured("retry.backoff.ms", |c, v| put(&mut c.retry_backoff, milliseconds(v, 0))),
     honoured("send.buffer.bytes", |c, v| put(&mut c.send_buffer_bytes, socket_buffer(v))),

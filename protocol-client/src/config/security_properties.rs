@@ -1,6 +1,5 @@
 //! The names of `ssl.*` and `sasl.*`.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use crate::security::{StoreType, TlsVersion, mechanism_names};
 const NO_JAVA: &str = "Java classes can not be loaded";
 const TLS_LIBRARY: &str = "TLS is rustls with ring's algorithms";
 const BROKER_SIDE: &str = "the broker checks tokens";
-const LIBRDKAFKA: &str = "librdkafka's own switch";
 
 /// Prefixes of names that are refused as a whole.
 pub(super) const REFUSED_FAMILIES: &[(&str, &str)] = &[
@@ -43,10 +41,6 @@ fn path(value: &str) -> Option<PathBuf> {
 
 fn store_type(value: &str) -> Result<Option<StoreType>, String> {
     StoreType::parse(value).map(Some).ok_or_else(|| "JKS, PKCS12 or PEM".to_owned())
-}
-
-fn file_content(value: &str) -> Result<String, String> {
-    fs::read_to_string(value.trim()).map_err(|error| format!("a file that can be read ({error})"))
 }
 
 fn seconds(value: &str, max: i64) -> Result<Duration, String> {
@@ -111,7 +105,6 @@ fn extensions(value: &str) -> Result<std::collections::BTreeMap<String, String>,
 }
 
 pub(super) const PROPERTIES: &[Property] = &[
-    ignored("api.version.request", LIBRDKAFKA),
     honoured("enable.ssl.certificate.verification", |_, v| {
         only(v, &["true"], "certificates are always verified; add the CA to ssl.truststore instead")
     }),
@@ -154,24 +147,12 @@ pub(super) const PROPERTIES: &[Property] = &[
         c.sasl.mechanism = mechanism(v)?;
         Ok(())
     }),
-    honoured("sasl.mechanisms", |c, v| {
-        c.sasl.mechanism = mechanism(v)?;
-        Ok(())
-    }),
     ignored("sasl.oauthbearer.clock.skew.seconds", BROKER_SIDE),
     honoured("sasl.oauthbearer.client.credentials.client.id", |c, v| {
         c.sasl.client_id = text(v);
         Ok(())
     }),
     honoured("sasl.oauthbearer.client.credentials.client.secret", |c, v| {
-        c.sasl.client_secret = secret(v);
-        Ok(())
-    }),
-    honoured("sasl.oauthbearer.client.id", |c, v| {
-        c.sasl.client_id = text(v);
-        Ok(())
-    }),
-    honoured("sasl.oauthbearer.client.secret", |c, v| {
         c.sasl.client_secret = secret(v);
         Ok(())
     }),
@@ -209,6 +190,14 @@ pub(super) const PROPERTIES: &[Property] = &[
         c.sasl.token_endpoint_url = text(v);
         Ok(())
     }),
+    honoured("oauth.identity.pool.id", |c, v| {
+        c.sasl.extensions.insert("identityPoolId".to_owned(), v.trim().to_owned());
+        Ok(())
+    }),
+    honoured("oauth.logical.cluster", |c, v| {
+        c.sasl.extensions.insert("logicalCluster".to_owned(), v.trim().to_owned());
+        Ok(())
+    }),
     honoured("sasl.password", |c, v| {
         c.sasl.password = secret(v);
         Ok(())
@@ -222,21 +211,6 @@ pub(super) const PROPERTIES: &[Property] = &[
         put(&mut c.security_protocol, SecurityProtocol::parse(v).ok_or(expected.to_owned()))
     }),
     refused("security.providers", NO_JAVA),
-    honoured("ssl.ca.location", |c, v| {
-        c.tls.truststore.location = path(v);
-        Ok(())
-    }),
-    honoured("ssl.ca.pem", |c, v| {
-        c.tls.truststore.certificates = text(v);
-        Ok(())
-    }),
-    honoured("ssl.certificate.location", |c, v| {
-        put(&mut c.tls.keystore.certificate_chain, file_content(v).map(Some))
-    }),
-    honoured("ssl.certificate.pem", |c, v| {
-        c.tls.keystore.certificate_chain = text(v);
-        Ok(())
-    }),
     honoured("ssl.cipher.suites", |c, v| {
         c.tls.cipher_suites = list(v);
         Ok(())
@@ -254,15 +228,8 @@ pub(super) const PROPERTIES: &[Property] = &[
         Ok(())
     }),
     ignored("ssl.engine.factory.class", TLS_LIBRARY),
-    honoured("ssl.key.location", |c, v| {
-        put(&mut c.tls.keystore.key, file_content(v).map(|text| secret(&text)))
-    }),
     honoured("ssl.key.password", |c, v| {
         c.tls.keystore.key_password = secret(v);
-        Ok(())
-    }),
-    honoured("ssl.key.pem", |c, v| {
-        c.tls.keystore.key = secret(v);
         Ok(())
     }),
     ignored("ssl.keymanager.algorithm", TLS_LIBRARY),

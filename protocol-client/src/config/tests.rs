@@ -162,6 +162,126 @@ fn security_properties_set_typed_fields() {
     assert_eq!(config.tls.enabled_versions, [TlsVersion::V1_2]);
 }
 
+/// Aliases, in their units; Kafka's own name wins whatever the order, and the other is told of.
+#[test]
+fn librdkafkas_names_are_taken_and_kafkas_win() {
+    let mut config = ClientConfig::new("a:9092");
+    config
+        .set_all([
+            ("metadata.broker.list", "b:1,c:2"),
+            ("queue.buffering.max.ms", "0.5"),
+            ("queue.buffering.max.kbytes", "2048"),
+            ("socket.send.buffer.bytes", "0"),
+            ("message.timeout.ms", "45000"),
+            ("request.required.acks", "-1"),
+            ("message.send.max.retries", "3"),
+            ("compression.codec", "lz4"),
+            ("auto.offset.reset", "smallest"),
+            ("sasl.mechanisms", "PLAIN"),
+            ("ssl.ca.location", "/ca.pem"),
+            ("oauth.logical.cluster", "lkc-1"),
+            ("statistics.interval.ms", "5000"),
+            ("partitioner", "murmur2_random"),
+        ])
+        .unwrap();
+    assert_eq!(config.bootstrap_servers, ["b:1", "c:2"]);
+    assert_eq!(config.linger, Duration::from_millis(1));
+    assert_eq!(config.buffer_memory, 2 << 20);
+    assert_eq!(config.send_buffer_bytes, None);
+    assert_eq!(config.delivery_timeout, Duration::from_secs(45));
+    assert_eq!(config.compression_type, Compression::Lz4);
+    assert_eq!(config.auto_offset_reset, OffsetReset::Earliest);
+    assert_eq!(config.sasl.mechanism.unwrap().name(), "PLAIN");
+    assert_eq!(config.tls.truststore.location.as_deref(), Some("/ca.pem".as_ref()));
+    assert_eq!(config.sasl.extensions["logicalCluster"], "lkc-1");
+    assert!(config.is_explicit("linger.ms") && !config.is_explicit("queue.buffering.max.ms"));
+
+    config.set("linger.ms", "7").unwrap();
+    config.set("queue.buffering.max.ms", "9").unwrap();
+    assert_eq!(config.linger, Duration::from_millis(7));
+    let names: Vec<_> = config.ignored().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["retries", "statistics.interval.ms", "queue.buffering.max.ms"]);
+
+    assert_eq!(
+        refusal("queue.buffering.max.ms", "soon"),
+        "property 'queue.buffering.max.ms' = 'soon' is not valid: expected a number from 0 to 900000 (milliseconds)"
+    );
+    assert_eq!(
+        refusal("socket.timeout.ms", "0"),
+        "property 'socket.timeout.ms' = '0' is not valid: expected a whole number from 1 to 2147483647 (milliseconds)"
+    );
+    assert!(refusal("partitioner", "consistent_random").contains("murmur2_random"));
+    assert!(refusal("message.send.max.retries", "0").contains("without a repetition"));
+    assert_eq!(
+        refusal("metadata.broker.lists", "x"),
+        "unknown property 'metadata.broker.lists': did you mean 'metadata.broker.list'?"
+    );
+}
+
+#[test]
+fn every_alias_stands_for_a_property_of_kafkas_and_is_none_itself() {
+    for alias in property_aliases() {
+        let find = |name| properties().iter().find(|property| property.name == name);
+        assert!(find(alias.property).is_some(), "{} is no property", alias.property);
+        assert!(find(alias.name).is_none(), "{} is there twice", alias.name);
+    }
+    assert!(property_aliases().is_sorted_by(|a, b| a.name < b.name));
+}
+
+#[test]
+fn levels_belong_to_their_codec() {
+    let mut config = ClientConfig::new("a:9092");
+    config.set_all([("compression.gzip.level", "9"), ("compression.zstd.level", "-5")]).unwrap();
+    assert_eq!(config.compression_level(), None);
+    config.set("compression.type", "gzip").unwrap();
+    assert_eq!(config.compression_level(), Some(9));
+    config.set("compression.type", "zstd").unwrap();
+    assert_eq!(config.compression_level(), Some(-5));
+    config.set("compression.gzip.level", "-1").unwrap();
+    assert_eq!(config.compression_gzip_level, None);
+    assert!(refusal("compression.zstd.level", "23").contains("from -131072 to 22"));
+}
+
+/// KIP-1106.
+#[test]
+fn reading_may_start_so_long_ago() {
+    let mut config = ClientConfig::new("a:9092");
+    let mut reset = |value: &str| {
+        config
+            .set("auto.offset.reset", &format!("by_duration:{value}"))
+            .map(|()| config.auto_offset_reset)
+    };
+    for (text, seconds) in
+        [("P3D", 3.0 * 86_400.0), ("PT1H30M", 5400.0), ("P1DT0.25S", 86_400.25), ("PT0S", 0.0)]
+    {
+        let age = Duration::from_secs_f64(seconds);
+        assert_eq!(reset(text), Ok(OffsetReset::ByDuration(age)), "{text}");
+    }
+    for text in
+        ["", "P", "PT", "1D", "P1DT", "PT1M1H", "P-1D", "PT1.5H", "P1Y", "P99999999999999999D"]
+    {
+        let error = reset(text).unwrap_err().to_string();
+        assert!(error.contains("by_duration:PnDTnHnMnS"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_builder_tells_the_first_refusal_and_validates() {
+    let config = ClientConfig::builder("a:1")
+        .client_rack("rack-2".to_owned())
+        .linger(Duration::from_millis(3))
+        .property("isolation.level", "read_uncommitted")
+        .build()
+        .unwrap();
+    assert_eq!(config.client_rack.as_deref(), Some("rack-2"));
+    assert_eq!(config.fetch_config().rack_id.as_ref(), "rack-2");
+    assert_eq!(config.isolation_level, IsolationLevel::ReadUncommitted);
+    let refused = ClientConfig::builder("a:1").property("x", "1").property("acks", "0").build();
+    assert!(matches!(refused, Err(ConfigError::Unknown { .. })), "{refused:?}");
+    let invalid = ClientConfig::builder("nowhere").build();
+    assert!(matches!(invalid, Err(ConfigError::Invalid { .. })), "{invalid:?}");
+}
+
 #[test]
 fn values_out_of_range_are_refused_with_the_range() {
     for (name, value) in [

@@ -67,3 +67,35 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
         _ => Err("true or false".to_owned()),
     }
 }
+
+/// A duration as ISO 8601 writes it for days and shorter: `PnDTnHnMnS`, any part left out, seconds with a fraction.
+pub(super) fn iso_duration(text: &str) -> Option<Duration> {
+    let rest = text.trim().strip_prefix('P')?;
+    let (days, time) = match rest.split_once('T') {
+        Some((_, "")) => return None,
+        Some((days, time)) => (days, time),
+        None => (rest, ""),
+    };
+    if days.is_empty() && time.is_empty() {
+        return None;
+    }
+    let mut total = Duration::ZERO;
+    let mut parts = |mut text: &str, units: &[(char, u64)]| {
+        for &(unit, seconds) in units {
+            let Some((number, rest)) = text.split_once(unit) else { continue };
+            text = rest;
+            if !number.bytes().all(|byte| byte.is_ascii_digit() || (unit == 'S' && byte == b'.')) {
+                return None;
+            }
+            let part = match number.parse::<u64>() {
+                Ok(number) => Duration::from_secs(number.checked_mul(seconds)?),
+                Err(_) => Duration::try_from_secs_f64(number.parse().ok()?).ok()?,
+            };
+            total = total.checked_add(part)?;
+        }
+        text.is_empty().then_some(())
+    };
+    parts(days, &[('D', 86_400)])?;
+    parts(time, &[('H', 3600), ('M', 60), ('S', 1)])?;
+    Some(total)
+}

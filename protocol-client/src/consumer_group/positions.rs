@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use millstream_protocol::fetch::FetchStart;
 use millstream_protocol::group::offsets::{self, OffsetAndMetadata, Verdict};
@@ -40,6 +41,11 @@ pub(super) async fn reset_positions(
     let spec = match client.config().auto_offset_reset {
         OffsetReset::Earliest => OffsetSpec::Earliest,
         OffsetReset::Latest => OffsetSpec::Latest,
+        OffsetReset::ByDuration(age) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let since = now.saturating_sub(age).as_millis();
+            OffsetSpec::Timestamp(i64::try_from(since).unwrap_or(i64::MAX))
+        }
         OffsetReset::None => return Ok(Vec::new()),
     };
     if partitions.is_empty() {
@@ -47,7 +53,14 @@ pub(super) async fn reset_positions(
     }
     let asked: Vec<_> = partitions.iter().map(|tp| (tp.clone(), spec)).collect();
     let isolation: IsolationLevel = client.config().isolation_level;
-    let listed = client.list_offsets(&asked, isolation).await?;
+    let mut listed = client.list_offsets(&asked, isolation).await?;
+    // A partition without a record so young is read from its end on.
+    let empty: Vec<_> =
+        listed.iter().filter(|(_, listed)| listed.offset < 0).map(|(tp, _)| tp.clone()).collect();
+    if !empty.is_empty() {
+        let ends: Vec<_> = empty.into_iter().map(|tp| (tp, OffsetSpec::Latest)).collect();
+        listed.extend(client.list_offsets(&ends, isolation).await?);
+    }
     let start = |(topic_partition, listed): (TopicPartition, crate::ListedOffset)| FetchStart {
         topic_partition,
         offset: listed.offset,

@@ -109,6 +109,7 @@ impl KafkaClient {
             buffer_bytes: config.buffer_memory,
             linger: config.linger,
             compression: config.compression_type,
+            compression_level: config.compression_level(),
             ignore_keys: config.partitioner_ignore_keys,
         };
         let (max_block, max_age) = (config.max_block, config.metadata_max_age);

@@ -22,6 +22,7 @@ pub(super) struct BatchOptions {
     pub(super) buffer_bytes: usize,
     pub(super) linger: Duration,
     pub(super) compression: Compression,
+    pub(super) compression_level: Option<i32>,
     pub(super) ignore_keys: bool,
 }
 
@@ -103,7 +104,11 @@ impl OpenBatches {
             if topic.partitions.len() <= usize::try_from(partition).unwrap_or(0) {
                 topic.partitions.push(Partition {
                     topic_partition: TopicPartition::new(Arc::clone(name), partition),
-                    builder: BatchBuilder::new(options.compression, options.batch_bytes),
+                    builder: BatchBuilder::with_level(
+                        options.compression,
+                        options.compression_level,
+                        options.batch_bytes,
+                    ),
                     open: None,
                 });
             }

@@ -16,13 +16,6 @@ pub(super) struct BatchWalk {
 /// Bytes where a batch should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// A batch of message format 0 or 1.
-    Legacy {
-        /// Its magic byte.
-        magic: i8,
-        /// Its offset field.
-        offset: i64,
-    },
     /// Fields that no batch can have.
     Corrupt {
         /// The offset field as it stands.
@@ -47,7 +40,10 @@ pub(super) fn walk(records: &[u8], position: i64) -> BatchWalk {
         if rest.len() - LENGTH_END < length {
             break;
         }
-        let Some(delta) = be_i32(rest, LAST_OFFSET_DELTA).filter(|delta| *delta >= 0) else {
+        // A message of format 0 or 1 (KIP-724) bears the offset of its only record, or of the last one that it wraps.
+        let is_message = matches!(header.magic, 0 | 1);
+        let delta = if is_message { Some(0) } else { be_i32(rest, LAST_OFFSET_DELTA) };
+        let Some(delta) = delta.filter(|delta| *delta >= 0) else {
             walk.defect = Some(header.corrupt("negative last offset delta"));
             break;
         };
@@ -57,7 +53,7 @@ pub(super) fn walk(records: &[u8], position: i64) -> BatchWalk {
         };
         walk.whole_bytes += LENGTH_END + length;
         walk.next_offset = walk.next_offset.max(next);
-        walk.leader_epoch = header.leader_epoch;
+        walk.leader_epoch = if is_message { -1 } else { header.leader_epoch };
     }
     walk
 }
@@ -81,10 +77,12 @@ impl Header {
 
     fn defect(&self) -> Option<Defect> {
         match self.magic {
-            0 | 1 => Some(Defect::Legacy { magic: self.magic, offset: self.base_offset }),
-            2 if self.base_offset < 0 => Some(self.corrupt("negative base offset")),
+            0..=2 if self.base_offset < 0 => Some(self.corrupt("negative base offset")),
+            0 | 1 if self.batch_length < MIN_MESSAGE_LENGTH => {
+                Some(self.corrupt("impossible length"))
+            }
             2 if self.batch_length < MIN_BATCH_LENGTH => Some(self.corrupt("impossible length")),
-            2 => None,
+            0..=2 => None,
             _ => Some(self.corrupt("unknown magic")),
         }
     }
@@ -104,6 +102,8 @@ const MAGIC: usize = 16;
 const LAST_OFFSET_DELTA: usize = 23;
 /// The header's bytes behind the length field.
 const MIN_BATCH_LENGTH: i32 = 49;
+/// The same of a message of format 0.
+const MIN_MESSAGE_LENGTH: i32 = 14;
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -76,16 +76,6 @@ pub enum FetchError {
         /// What is wrong.
         detail: Arc<str>,
     },
-    /// A batch of a message format older than Kafka 0.11's.
-    #[error(
-        "the batch at offset {offset} has message format {magic}, which is older than Kafka 0.11 and not supported"
-    )]
-    LegacyMessageFormat {
-        /// The batch's offset field.
-        offset: i64,
-        /// 0 or 1.
-        magic: i8,
-    },
     /// The broker sent part of a batch only, however large: it must send the first one whole (KIP-74).
     #[error("the broker sent {bytes} bytes at offset {position} that are not one whole batch")]
     NoWholeBatch {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::FetchError;
 use crate::messages::AbortedTransaction;
 use crate::records::{self, DecodeLimits, VisibleBatches};
-use crate::{IsolationLevel, TopicPartition};
+use crate::{IsolationLevel, NodeId, TopicPartition};
 
 /// News of one partition. Events of a partition come in the order of its offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ impl FetchEvent {
 pub struct FetchedPartition {
     /// The partition.
     pub topic_partition: TopicPartition,
+    /// The broker that sent it: the partition's leader, or the replica that it named (KIP-392).
+    pub node: NodeId,
     /// The offset asked for. The first batch may begin below it; those records are not to be delivered again.
     pub fetch_offset: i64,
     /// The offset after the last batch: the position once all of this is processed. Also behind batches that hold

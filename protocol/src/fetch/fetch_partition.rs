@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::FetchError;
-use crate::Timestamp;
 use crate::backoff::{ExponentialBackoff, Jitter};
+use crate::{NodeId, Timestamp};
 
 /// A partition's position and how things stand with it.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct FetchedState {
     pub(super) last_stable_offset: i64,
     /// When data came last, as a running number: who waited longest is served first.
     pub(super) served: u64,
+    /// The replica that the leader named for reading (KIP-392), and until when that holds.
+    read_replica: Option<(NodeId, Timestamp)>,
     trouble: Trouble,
 }
 
@@ -62,6 +64,7 @@ impl FetchedState {
             high_watermark: -1,
             last_stable_offset: -1,
             served: 0,
+            read_replica: None,
             trouble: Trouble::default(),
         }
     }
@@ -69,6 +72,21 @@ impl FetchedState {
     /// True if a request for it may be made at `now`.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.trouble.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// The replica to read from instead of the leader.
+    pub(super) fn read_replica(&self, now: Timestamp) -> Option<NodeId> {
+        self.read_replica.filter(|(_, until)| now < *until).map(|(node, _)| node)
+    }
+
+    /// The leader named a replica for reading, until `until`.
+    pub(super) fn read_from(&mut self, node: NodeId, until: Timestamp) {
+        self.read_replica = Some((node, until));
+    }
+
+    /// The leader is read again. True if a replica had been.
+    pub(super) fn read_from_leader(&mut self) -> bool {
+        self.read_replica.take().is_some()
     }
 
     /// When it may be asked for again, if that is a matter of time.

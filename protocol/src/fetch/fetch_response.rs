@@ -44,7 +44,7 @@ impl Fetcher {
                 // The session let it pass, so it was asked for by some request; but by this one?
                 let Some(asked) = silent.remove(&key) else { continue };
                 if self.is_current(&key, asked) {
-                    self.handle_partition(now, key, partition);
+                    self.handle_partition(now, node, key, partition);
                 }
             }
         }
@@ -79,6 +79,10 @@ impl Fetcher {
         for (key, asked) in asked {
             if !self.is_current(key, *asked) {
                 continue;
+            }
+            // Whoever was read from, the leader knows better.
+            if let Some(state) = self.partitions.get_mut(key) {
+                state.read_from_leader();
             }
             match error {
                 Some(error) if is_lasting(error) => {
@@ -158,10 +162,18 @@ impl Fetcher {
     fn handle_partition(
         &mut self,
         now: Timestamp,
+        node: NodeId,
         key: TopicPartition,
         answer: FetchPartitionResponse,
     ) {
         let Some(state) = self.partitions.get_mut(&key) else { return };
+        if answer.error_code != ErrorCode::NONE && state.read_from_leader() {
+            // A replica may lag behind what the leader handed out, or have lost its place: only the leader's word counts.
+            tracing::debug!(%key, %node, code = %answer.error_code, "the leader is read again");
+            self.refresh(&key, answer.current_leader);
+            self.wait(now, &key);
+            return;
+        }
         if answer.error_code == ErrorCode::OFFSET_OUT_OF_RANGE {
             state.phase = Phase::Diagnosing(Bound::Earliest);
             let position = state.offset;
@@ -186,25 +198,34 @@ impl Fetcher {
             self.fail(&key, error);
             return;
         }
+        let named = NodeId(answer.preferred_read_replica);
+        if named.0 >= 0 && named != node && answer.records.is_empty() {
+            // A leader that names a replica sends nothing else, not even its high watermark. That is no success yet: a replica
+            // which refuses, named again and again, is not to be asked in a tight loop.
+            state.read_from(named, now.after(self.config.read_replica_lease));
+            return;
+        }
         state.high_watermark = answer.high_watermark;
         state.last_stable_offset = answer.last_stable_offset;
         if answer.records.is_empty() {
             state.recover();
             self.report_progress(&key);
         } else {
-            self.handle_records(key, answer);
+            self.handle_records(node, key, answer);
         }
     }
 
-    fn handle_records(&mut self, key: TopicPartition, answer: FetchPartitionResponse) {
+    fn handle_records(
+        &mut self,
+        node: NodeId,
+        key: TopicPartition,
+        answer: FetchPartitionResponse,
+    ) {
         let Some(state) = self.partitions.get_mut(&key) else { return };
         let position = state.offset;
         let walk = batch_walk::walk(&answer.records, position);
         if walk.whole_bytes == 0 {
             let error = match walk.defect {
-                Some(Defect::Legacy { magic, offset }) => {
-                    FetchError::LegacyMessageFormat { offset, magic }
-                }
                 Some(Defect::Corrupt { offset, detail }) => {
                     FetchError::CorruptBatch { offset, detail: Arc::from(detail) }
                 }
@@ -226,6 +247,7 @@ impl Fetcher {
         state.served = self.served;
         self.events.push_back(FetchEvent::Records(FetchedPartition {
             topic_partition: key,
+            node,
             fetch_offset: position,
             next_offset: walk.next_offset,
             leader_epoch: walk.leader_epoch,

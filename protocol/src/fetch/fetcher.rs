@@ -39,6 +39,10 @@ pub struct FetchConfig {
     pub retry_backoff: ExponentialBackoff,
     /// How long errors are borne that may be permanent: an unknown topic, a corrupt answer (`default.api.timeout.ms`).
     pub patience: Duration,
+    /// Where this reader is (`client.rack`, KIP-392): a leader may then name a replica nearby to read from. Empty: nowhere.
+    pub rack_id: Arc<str>,
+    /// After so long the leader is asked again which replica is near (`metadata.max.age.ms`).
+    pub read_replica_lease: Duration,
 }
 
 impl Default for FetchConfig {
@@ -57,6 +61,8 @@ impl Default for FetchConfig {
                 Duration::from_secs(1),
             ),
             patience: Duration::from_secs(60),
+            rack_id: Arc::from(""),
+            read_replica_lease: Duration::from_secs(300),
         }
     }
 }
@@ -317,7 +323,10 @@ impl Fetcher {
                 lost.push(key.clone());
                 continue;
             };
-            let of_node = wanted.entry(leader.node).or_default();
+            // A replica is asked for as long as its lease lasts and the cluster knows it.
+            let replica =
+                state.read_replica(now).filter(|node| metadata.brokers().contains_key(node));
+            let of_node = wanted.entry(replica.unwrap_or(leader.node)).or_default();
             let full = state.unread_bytes >= self.config.partition_prefetch_bytes.max(1)
                 || (unread >= self.config.prefetch_bytes && state.unread_bytes > 0);
             if full {
@@ -370,7 +379,7 @@ impl Fetcher {
             session_epoch: session.session_epoch,
             topics,
             forgotten_topics,
-            rack_id: String::new(),
+            rack_id: self.config.rack_id.to_string(),
         }
     }
 

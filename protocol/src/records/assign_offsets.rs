@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::batch_header::{
-    ATTRIBUTES_AT, CRC_AT, LEADER_EPOCH_AT, LOG_APPEND_TIME, MAX_TIMESTAMP_AT, put,
+    ATTRIBUTES_AT, BatchHeader, CRC_AT, LEADER_EPOCH_AT, LOG_APPEND_TIME, MAX_TIMESTAMP_AT, put,
 };
 use super::batch_view::{BatchView, checksum};
 use super::error::RecordsError;
@@ -18,6 +18,8 @@ use super::error::RecordsError;
 /// What [`BatchView::parse`] finds, [`RecordsError::UnknownCodec`], or
 /// [`RecordsError::InvalidHeader`] naming the field.
 pub fn validate_produced_batch(records: Bytes) -> Result<BatchView, RecordsError> {
+    // Messages of older formats can be read, and are not to be written any more.
+    BatchHeader::parse(&records)?;
     let batch = BatchView::parse(records)?;
     let header = batch.header();
     header.compression()?;

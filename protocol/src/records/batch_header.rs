@@ -286,6 +286,11 @@ impl BatchClaim {
         }
     }
 
+    /// Whether it is a message of format 0 or 1.
+    pub(super) const fn is_legacy(&self) -> bool {
+        matches!(self.magic, 0 | 1)
+    }
+
     /// Refuses everything but version 2.
     pub(super) fn check_magic(&self) -> Result<(), RecordsError> {
         match self.magic {

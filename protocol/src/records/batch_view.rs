@@ -6,6 +6,7 @@ use super::batch_header::{ATTRIBUTES_AT, BATCH_HEADER_BYTES, BatchHeader};
 use super::compression::{Compression, DecodeLimits, Decompressor};
 use super::control_record::ControlRecord;
 use super::error::RecordsError;
+use super::legacy;
 use super::record_block::RecordBlock;
 
 /// A whole batch whose length, magic, checksum and header fields are good. Its records are not
@@ -14,16 +15,23 @@ use super::record_block::RecordBlock;
 pub struct BatchView {
     header: BatchHeader,
     raw: Bytes,
+    /// A message of format 0 or 1; the header is what it would be.
+    legacy: bool,
 }
 
 impl BatchView {
-    /// Checks `raw`, which must be exactly one batch.
+    /// Checks `raw`, which must be exactly one batch, or one message of format 0 or 1.
     ///
     /// # Errors
     ///
     /// What [`BatchHeader::parse`] finds, [`RecordsError::Truncated`],
-    /// [`RecordsError::TrailingBytes`] or [`RecordsError::CrcMismatch`].
+    /// [`RecordsError::TrailingBytes`], [`RecordsError::CrcMismatch`] or
+    /// [`RecordsError::InvalidLegacyMessage`].
     pub fn parse(raw: Bytes) -> Result<Self, RecordsError> {
+        if legacy::is_legacy(&raw) {
+            let header = legacy::header(&raw)?;
+            return Ok(Self { header, raw, legacy: true });
+        }
         let header = BatchHeader::read(&raw)?;
         let batch_bytes = header.batch_bytes();
         if raw.len() < batch_bytes {
@@ -50,7 +58,7 @@ impl BatchView {
             });
         }
         header.validate()?;
-        Ok(Self { header, raw })
+        Ok(Self { header, raw, legacy: false })
     }
 
     /// The header.
@@ -101,6 +109,9 @@ impl BatchView {
         limits: &DecodeLimits,
         decompressor: &mut Decompressor,
     ) -> Result<RecordBlock, RecordsError> {
+        if self.legacy {
+            return legacy::records(&self.raw, &self.header, limits, decompressor);
+        }
         let compression = self.header.compression()?;
         let payload = self.raw.slice(BATCH_HEADER_BYTES..);
         if compression == Compression::None {

@@ -48,16 +48,27 @@ pub enum RecordsError {
         /// Bytes after it.
         extra_bytes: usize,
     },
-    /// Message format 0 or 1, written before Kafka 0.11 and served as it is on disk (KIP-724).
-    #[error(
-        "offset {offset} is stored in legacy message format {magic}, which is not supported: \
-         rewrite the segment (compaction, or copying the topic)"
-    )]
+    /// Message format 0 or 1, where only format 2 may be: nobody writes the others any more (KIP-724).
+    #[error("offset {offset} is in legacy message format {magic}, which is only read")]
     LegacyMessageFormat {
         /// Offset of the first message in that format.
         offset: i64,
         /// The format's version: 0 or 1.
         magic: i8,
+    },
+    /// A message of format 0 or 1 (KIP-724) that no writer can have made.
+    #[error(
+        "message at offset {offset} ({message_bytes} bytes, legacy format {magic}) is corrupt: {reason}"
+    )]
+    InvalidLegacyMessage {
+        /// Its offset field; that of the last record if it is compressed.
+        offset: i64,
+        /// The format's version: 0 or 1.
+        magic: i8,
+        /// Its size.
+        message_bytes: usize,
+        /// What is wrong.
+        reason: &'static str,
     },
     /// A format version nobody has defined: damaged bytes, or a broker from the future.
     #[error("batch at offset {base_offset} ({batch_bytes} bytes) has unknown magic {magic}")]

@@ -11,6 +11,8 @@
 //! Writing is [`BatchBuilder`] (records go straight into the batch's buffer) and [`SealedBatch`]
 //! (producer identity and sequence can still change; compressed bytes stay as they are).
 //!
+//! Messages of the formats before, which old segments still hold, are read too (`legacy.rs`): each is a batch of its own.
+//!
 //! Every length and count in a batch is checked against the bytes at hand before it is believed.
 
 mod assign_offsets;
@@ -20,6 +22,7 @@ mod batch_view;
 mod compression;
 mod control_record;
 mod error;
+mod legacy;
 mod read_committed_filter;
 mod record_block;
 mod record_set;

@@ -43,7 +43,9 @@ impl RecordSet {
         if available_bytes < needed_bytes {
             return self.partial(available_bytes, needed_bytes);
         }
-        claim.check_magic()?;
+        if !claim.is_legacy() {
+            claim.check_magic()?;
+        }
         let view = BatchView::parse(self.rest.split_to(needed_bytes))?;
         self.any_batch = true;
         Ok(Some(view))

@@ -51,6 +51,8 @@ pub(crate) fn node_properties(
         let mut set = |name: &str, value: String| properties.insert(name.to_owned(), value);
         set("process.roles", "broker,controller".to_owned());
         set("node.id", (index + 1).to_string());
+        // Only of consequence with a replica.selector.class.
+        set("broker.rack", format!("rack-{}", index + 1));
         set("controller.quorum.voters", voters.join(","));
         set(
             "listeners",

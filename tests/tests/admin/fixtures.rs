@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use millstream_protocol::records::Compression;
-use millstream_protocol::{ErrorCode, TopicPartition};
-use millstream_protocol_client::{ClientConfig, ClientError, KafkaClient, NewTopic};
+use millstream_protocol::{ErrorCode, IsolationLevel, TopicPartition};
+use millstream_protocol_client::{ClientConfig, ClientError, KafkaClient, NewTopic, OffsetSpec};
 use millstream_testcontainers::{JavaRecord, KafkaCluster, real_kafka_or_skip};
 use millstream_tests::records::send;
 use tokio::runtime::Runtime;
@@ -64,6 +64,9 @@ pub(crate) async fn new_topic(
     let configs = configs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let topic = NewTopic { configs: configs.collect(), ..NewTopic::new(&name, partitions, 1) };
     assert!(client.create_topic(topic).await.unwrap());
+    // A leader that answers has taken its partition over: requests made by hand need not be repeated.
+    let ends: Vec<_> = (0..partitions).map(|p| (partition(&name, p), OffsetSpec::Latest)).collect();
+    client.list_offsets(&ends, IsolationLevel::ReadUncommitted).await.unwrap();
     name
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail as tests do")]
 
 mod fixtures;
+mod messages_of_old_formats_are_read;
 mod records_are_read_identically;
 mod records_go_where_javas_go;
+mod replicas_nearby_are_read;
 mod transactions_are_seen_alike;

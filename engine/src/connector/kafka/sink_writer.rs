@@ -149,11 +149,12 @@ impl Batches {
         let count = *output.partitions.get(&description.topic).ok_or_else(missing)?;
         let topic: Arc<str> = description.topic.as_str().into();
         let compression = description.config.compression_type;
+        let level = description.config.compression_level();
         let batch_bytes = usize::try_from(description.config.batch_size).unwrap_or(usize::MAX);
         let partitions = (0..count)
             .map(|partition| OpenBatch {
                 topic_partition: TopicPartition::new(Arc::clone(&topic), partition),
-                builder: BatchBuilder::new(compression, batch_bytes),
+                builder: BatchBuilder::with_level(compression, level, batch_bytes),
             })
             .collect();
         let notifier = context.notifier;

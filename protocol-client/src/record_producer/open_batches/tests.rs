@@ -10,6 +10,7 @@ const OPTIONS: BatchOptions = BatchOptions {
     buffer_bytes: 10_000,
     linger: Duration::from_millis(5),
     compression: Compression::None,
+    compression_level: None,
     ignore_keys: false,
 };
 

@@ -28,10 +28,34 @@ fn batches_below_the_position_do_not_move_it_back() {
     assert_eq!(walk(&batch(10, 2, 1), 40).next_offset, 40);
 }
 
+/// KIP-724: a compressed message bears the offset of its last record, so that the next follows it.
+#[test]
+fn messages_of_older_formats_are_whole_by_their_length() {
+    let message = |offset: i64, magic: u8| {
+        let mut bytes = batch(offset, 9, 5)[..30].to_vec();
+        bytes[8..12].copy_from_slice(&18_i32.to_be_bytes());
+        bytes[16] = magic;
+        bytes
+    };
+    let old = [message(6, 0), message(9, 1)].concat();
+    assert_eq!(
+        walk(&[&old[..], &message(10, 1)[..20]].concat(), 6),
+        BatchWalk { whole_bytes: 60, next_offset: 10, leader_epoch: -1, defect: None }
+    );
+    let upgraded = [&old[..], &batch(10, 1, 4)].concat();
+    assert_eq!(
+        walk(&upgraded, 6),
+        BatchWalk { whole_bytes: 121, next_offset: 12, leader_epoch: 4, defect: None }
+    );
+}
+
 #[test]
 fn bytes_that_are_no_batch_are_a_defect_behind_the_whole_ones() {
     let cases = [
-        (with(batch(7, 0, 1), 16, &[1]), Defect::Legacy { magic: 1, offset: 7 }),
+        (
+            with(with(batch(7, 0, 1), 16, &[1]), 8, &13_i32.to_be_bytes()),
+            Defect::Corrupt { offset: 7, detail: "impossible length" },
+        ),
         (with(batch(7, 0, 1), 16, &[3]), Defect::Corrupt { offset: 7, detail: "unknown magic" }),
         (
             with(batch(7, 0, 1), 8, &48_i32.to_be_bytes()),

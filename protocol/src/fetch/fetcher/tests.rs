@@ -13,6 +13,7 @@ use crate::messages::{
 use crate::network::DisconnectReason;
 use crate::test_metadata::metadata;
 
+mod read_replica;
 mod session_model;
 
 #[test]
@@ -63,6 +64,7 @@ fn data_is_handed_out_whole_batches_only_and_the_position_is_their_end() {
         events(&mut fetcher),
         vec![FetchEvent::Records(FetchedPartition {
             topic_partition: key(0),
+            node: NodeId(1),
             fetch_offset: 10,
             next_offset: 15,
             leader_epoch: 6,
@@ -450,11 +452,6 @@ fn log_start_told_with_the_refusal_spares_the_question() {
 
 #[test]
 fn failures_of_the_data_name_what_is_wrong_and_leave_the_position() {
-    let legacy = {
-        let mut bytes = batch(10, 0, 5);
-        bytes[16] = 1;
-        bytes
-    };
     let corrupt = {
         let mut bytes = batch(10, 0, 5);
         bytes[11] = 3;
@@ -465,7 +462,6 @@ fn failures_of_the_data_name_what_is_wrong_and_leave_the_position() {
         ..data(0, vec![])
     };
     let cases = [
-        (data(0, legacy), FetchError::LegacyMessageFormat { offset: 10, magic: 1 }),
         (
             data(0, corrupt),
             FetchError::CorruptBatch { offset: 10, detail: "impossible length".into() },
