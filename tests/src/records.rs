@@ -16,6 +16,33 @@ use millstream_testcontainers::{JavaRecord, ProducedRecord};
 const BATCH_BYTES: usize = 16 * 1024;
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Waits until no transaction is open in a topic: a commit is answered before its markers are in the log, and until they are,
+/// readers of committed records do not see the end.
+///
+/// # Panics
+///
+/// If anything fails, or after a minute.
+pub async fn settled(client: &KafkaClient, topic: &str) {
+    let ends = async |isolation| {
+        let description = client.describe_topic(topic).await.unwrap().expect("the topic exists");
+        let asked = description
+            .partitions
+            .iter()
+            .map(|partition| (TopicPartition::new(topic, partition.partition), OffsetSpec::Latest));
+        let listed = client.list_offsets(&asked.collect::<Vec<_>>(), isolation).await.unwrap();
+        listed.into_iter().map(|(partition, end)| (partition, end.offset)).collect::<Vec<_>>()
+    };
+    let settling = async {
+        // The markers themselves move the end.
+        while ends(IsolationLevel::ReadCommitted).await
+            != ends(IsolationLevel::ReadUncommitted).await
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, settling).await.expect("no transaction stays open");
+}
+
 /// Reads every partition of a topic from its beginning to the end that it has now. Sorted by partition and offset.
 ///
 /// # Panics

@@ -238,7 +238,6 @@ impl ClientConfig {
     }
 
     /// A builder of typed values and properties, checked at its end.
-    #[must_use]
     pub fn builder(bootstrap_servers: impl Into<String>) -> ClientConfigBuilder {
         ClientConfigBuilder::new(bootstrap_servers)
     }

@@ -10,7 +10,7 @@ use millstream_protocol_client::{
     OffsetAndMetadata, ProduceError, Producer,
 };
 use millstream_testcontainers::{JavaRecord, KafkaCluster, real_kafka_or_skip};
-use millstream_tests::records::{consume_all, send};
+use millstream_tests::records::{consume_all, send, settled};
 use tokio::runtime::Runtime;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -120,6 +120,7 @@ async fn output_and_offsets_are_one(kafka: &KafkaCluster, protocol: &str) {
     }
     let committed = consumer.committed(&partitions).await.unwrap();
     assert_eq!(committed.values().map(|c| c.offset).collect::<Vec<_>>(), [100]);
+    settled(&client, "out").await;
     let output = consume_all(&client, "out", IsolationLevel::ReadCommitted).await;
     let values: Vec<_> = output.into_iter().map(|record| record.value).collect();
     let expected: Vec<_> = input.into_iter().map(|record| record.value).collect();

@@ -7,7 +7,7 @@ use millstream_testcontainers::{
     Cluster, DevCluster, Isolation, JavaClient, JavaRecord, KafkaCluster, ProduceOptions,
     ProducedRecord, TransactionEnd,
 };
-use millstream_tests::records::{consume_all, send_in_transaction};
+use millstream_tests::records::{consume_all, send_in_transaction, settled};
 
 use crate::fixtures::{java, new_topic, our_client, runtime};
 
@@ -59,12 +59,15 @@ fn transactions_are_seen_alike(java: &JavaClient, cluster: &Cluster) {
             send_in_transaction(&client, "ours", &topic, Compression::Lz4, &records, commit).await;
         });
     };
+    let settled =
+        || runtime().block_on(async { settled(&our_client(cluster).await, &topic).await });
     javas("java commits", "javas", TransactionEnd::Commit);
     ours("we abort", false);
     javas("java aborts", "javas", TransactionEnd::Abort);
     // The same id again and again: each time a new owner that fences the one before.
     ours("we commit", true);
     ours("we commit again", true);
+    settled();
     let all = ["java commits", "we abort", "java aborts", "we commit", "we commit again"];
     assert_eq!(values(&seen(java, cluster, &topic, false)), all);
     let committed = ["java commits", "we commit", "we commit again"];
@@ -83,6 +86,7 @@ fn transactions_are_seen_alike(java: &JavaClient, cluster: &Cluster) {
         .collect();
     assert_eq!(open, ["left-open"]);
     javas("java goes on", "left-open", TransactionEnd::Commit);
+    settled();
     let committed =
         [&committed[..], &["java leaves open", "we commit behind it", "java goes on"]].concat();
     assert_eq!(values(&seen(java, cluster, &topic, true)), committed);
