@@ -32,7 +32,17 @@ impl Driver {
         let slot = ConsumerSlot { fetcher, shared, topics: BTreeSet::new() };
         self.consumers.insert(consumer, slot);
         for start in starts {
-            self.act(now, consumer, ConsumerAction::Assign(start));
+            // The reader counted none of these as a change: one that it has made since has its own command coming.
+            self.assign(now, consumer, start);
+        }
+    }
+
+    fn assign(&mut self, now: Timestamp, consumer: u32, start: FetchStart) {
+        let Some(slot) = self.consumers.get_mut(&consumer) else { return };
+        let topic = Arc::clone(&start.topic_partition.topic);
+        slot.fetcher.assign(start);
+        if slot.topics.insert(Arc::clone(&topic)) {
+            self.network.track_topic(now, &topic);
         }
     }
 
@@ -40,12 +50,8 @@ impl Driver {
         let Some(slot) = self.consumers.get_mut(&consumer) else { return };
         match action {
             ConsumerAction::Assign(start) => {
-                let topic = Arc::clone(&start.topic_partition.topic);
                 slot.shared.settle(&start.topic_partition);
-                slot.fetcher.assign(start);
-                if slot.topics.insert(Arc::clone(&topic)) {
-                    self.network.track_topic(now, &topic);
-                }
+                self.assign(now, consumer, start);
             }
             ConsumerAction::Unassign(partition) => {
                 slot.shared.settle(&partition);
