@@ -36,7 +36,7 @@ pub use fault_proxy::{FaultHandle, FaultProxy, FaultRule, api_key};
 pub use kafka::{
     ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaAssignment,
     JavaClient, JavaGroupMember, JavaHeader, JavaRecord, JavaTransaction, KafkaCluster,
-    KafkaClusterBuilder, KafkaJars, ListedTransaction, ProduceOptions, ProducedRecord, ToolOutput,
-    TransactionEnd, keytool,
+    KafkaClusterBuilder, KafkaJars, ListedTransaction, OLDER_VERSION, ProduceOptions,
+    ProducedRecord, ToolOutput, TransactionEnd, keytool,
 };
 pub use process::{GuardedCommand, GuardedProcess, Signal, shell_quoted};

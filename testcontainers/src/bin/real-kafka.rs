@@ -6,7 +6,8 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use millstream_testcontainers::{
-    Availability, ClusterError, DEFAULT_VERSION, KafkaCluster, KafkaJars, availability,
+    Availability, ClusterError, DEFAULT_VERSION, KafkaCluster, KafkaJars, OLDER_VERSION,
+    availability,
 };
 
 const USAGE: &str = "usage: real-kafka [--version V] [--brokers N] [--transaction-version N] [--property NAME=VALUE]...
@@ -30,8 +31,10 @@ fn main() -> ExitCode {
 fn prepare() -> Result<(), String> {
     match availability() {
         Availability::Jars => {
-            let jars = KafkaJars::resolve(DEFAULT_VERSION).map_err(|error| chain(&error))?;
-            println!("Apache Kafka {DEFAULT_VERSION}: jars in {}", jars.folder().display());
+            for version in [DEFAULT_VERSION, OLDER_VERSION] {
+                let jars = KafkaJars::resolve(version).map_err(|error| chain(&error))?;
+                println!("Apache Kafka {version}: jars in {}", jars.folder().display());
+            }
         }
         Availability::Docker => println!("Apache Kafka {DEFAULT_VERSION}: by the Docker engine"),
         Availability::Neither { reason } => println!("no real Apache Kafka here: {reason}"),

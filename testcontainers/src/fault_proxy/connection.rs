@@ -15,8 +15,17 @@ use crate::fault_proxy::shared::Shared;
 /// A longer "frame" is some other protocol (TLS, HTTP), which is passed on as it is.
 const LONGEST_FRAME: u32 = 128 << 20;
 
-/// Requests under way: correlation id to API key, and whether the connection ends with the answer.
-type Unanswered = Mutex<HashMap<i32, (i16, bool)>>;
+/// Requests under way, by correlation id.
+type Unanswered = Mutex<HashMap<i32, UnderWay>>;
+
+/// What the judgement of a response needs to know of its request.
+#[derive(Debug)]
+struct UnderWay {
+    api: i16,
+    client: Arc<str>,
+    /// The connection ends with the answer.
+    ends: bool,
+}
 
 /// Why a pump ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,9 +71,13 @@ async fn pump(
 ) -> io::Result<End> {
     // A side that is gone must not keep the other from being read.
     let mut receiver_lives = true;
+    let mut behind: Option<Vec<u8>> = None;
     loop {
         let mut size = [0; 4];
         if from.read_exact(&mut size).await.is_err() {
+            if let Some(frame) = behind {
+                let _ = to.write_all(&frame).await;
+            }
             // Closing our half tells the other side; it may be closed already.
             let _ = to.shutdown().await;
             return Ok(End::Closed);
@@ -83,71 +96,87 @@ async fn pump(
             let _ = to.shutdown().await;
             return Ok(End::Closed);
         }
-        let cut = match direction {
+        let action = match direction {
             Direction::Request => judge_request(&frame, unanswered, shared).await,
             Direction::Response => judge_response(&frame, unanswered, shared).await,
         };
-        if cut == Cut::Before {
-            return Ok(End::Cut);
+        match &action {
+            FaultAction::CutBefore => return Ok(End::Cut),
+            FaultAction::BehindNext => {
+                behind = Some(frame);
+                continue;
+            }
+            FaultAction::Replace(bytes) => frame = replaced(&frame, bytes),
+            _ => {}
         }
         shared.wait_until(|state| !state.blackhole).await;
-        if receiver_lives {
-            receiver_lives = to.write_all(&frame).await.is_ok();
+        let times = if action == FaultAction::Twice { 2 } else { 1 };
+        for frame in std::iter::repeat_n(&frame, times).chain(behind.take().as_ref()) {
+            receiver_lives = receiver_lives && to.write_all(frame).await.is_ok();
         }
-        if cut == Cut::After {
+        if action == FaultAction::CutAfter {
             to.flush().await?;
             return Ok(End::Cut);
         }
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Cut {
-    No,
-    Before,
-    After,
-}
-
-async fn judge_request(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Cut {
+async fn judge_request(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> FaultAction {
     // Size, API key, version, correlation id.
-    let (Some(api), Some(correlation_id)) = (i16_at(frame, 4), i32_at(frame, 8)) else {
-        return Cut::No;
+    let (Some(api), Some(version), Some(correlation_id)) =
+        (i16_at(frame, 4), i16_at(frame, 6), i32_at(frame, 8))
+    else {
+        return FaultAction::Pass;
     };
+    let client = client_id(frame);
     let (action, rule) = shared.change(|state| {
         *state.requests.entry(api).or_default() += 1;
-        state.judge(Direction::Request, api)
+        state.versions.entry((Arc::clone(&client), api)).or_default().insert(version);
+        state.judge(Direction::Request, api, &client)
     });
-    wait(action, rule, shared).await;
+    wait(&action, rule, shared).await;
     if action == FaultAction::CutBefore {
-        return Cut::Before;
+        return action;
     }
     let ends = action == FaultAction::CutAfter;
-    unanswered.lock().unwrap_or_else(PoisonError::into_inner).insert(correlation_id, (api, ends));
-    Cut::No
+    let request = UnderWay { api, client, ends };
+    unanswered.lock().unwrap_or_else(PoisonError::into_inner).insert(correlation_id, request);
+    // The connection ends with the answer, not now.
+    if ends { FaultAction::Pass } else { action }
 }
 
-async fn judge_response(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> Cut {
-    let Some(correlation_id) = i32_at(frame, 4) else { return Cut::No };
+async fn judge_response(frame: &[u8], unanswered: &Unanswered, shared: &Shared) -> FaultAction {
+    let Some(correlation_id) = i32_at(frame, 4) else { return FaultAction::Pass };
     let request = unanswered.lock().unwrap_or_else(PoisonError::into_inner).remove(&correlation_id);
-    let Some((api, ends)) = request else { return Cut::No };
+    let Some(UnderWay { api, client, ends }) = request else { return FaultAction::Pass };
     if ends {
-        return Cut::Before;
+        return FaultAction::CutBefore;
     }
-    let (action, rule) = shared.change(|state| state.judge(Direction::Response, api));
-    wait(action, rule, shared).await;
-    match action {
-        FaultAction::CutBefore => Cut::Before,
-        FaultAction::CutAfter => Cut::After,
-        FaultAction::Pass | FaultAction::Hold | FaultAction::Delay(_) => Cut::No,
-    }
+    let (action, rule) = shared.change(|state| state.judge(Direction::Response, api, &client));
+    wait(&action, rule, shared).await;
+    action
 }
 
-async fn wait(action: FaultAction, rule: u64, shared: &Shared) {
+async fn wait(action: &FaultAction, rule: u64, shared: &Shared) {
     match action {
         FaultAction::Hold => shared.wait_until(|state| !state.holds(rule)).await,
-        FaultAction::Delay(time) => tokio::time::sleep(time).await,
-        FaultAction::Pass | FaultAction::CutBefore | FaultAction::CutAfter => {}
+        FaultAction::Delay(time) => tokio::time::sleep(*time).await,
+        _ => {}
     }
+}
+
+/// The response `frame` with `bytes` behind its correlation id.
+fn replaced(frame: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(4 + bytes.len()).unwrap_or(u32::MAX);
+    let correlation_id = frame.get(4..8).unwrap_or_default();
+    [length.to_be_bytes().as_slice(), correlation_id, bytes].concat()
+}
+
+/// The client id, which stands behind the correlation id in every version of the header.
+fn client_id(frame: &[u8]) -> Arc<str> {
+    let length = i16_at(frame, 12).and_then(|length| usize::try_from(length).ok());
+    let bytes = length.and_then(|length| frame.get(14..)?.get(..length));
+    Arc::from(String::from_utf8_lossy(bytes.unwrap_or_default()))
 }
 
 fn i16_at(frame: &[u8], at: usize) -> Option<i16> {

@@ -6,8 +6,9 @@ mod connection;
 mod rule;
 mod shared;
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,11 +21,13 @@ use shared::Shared;
 
 use crate::ports::PortLease;
 
-/// A proxy on 127.0.0.1. Dropping it closes every connection.
+/// A proxy on a loopback address. Dropping it closes every connection.
 #[derive(Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
-    lease: PortLease,
+    address: SocketAddr,
+    /// Of a port that nobody else holds for it.
+    _lease: Option<PortLease>,
     runtime: Handle,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,27 +40,41 @@ impl FaultProxy {
     /// If no port is free, or no thread can be made.
     pub fn start(upstream_port: u16) -> io::Result<Self> {
         let lease = PortLease::take()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, lease.port()));
+        Self::start_at(address, upstream_port, Some(lease))
+    }
+
+    /// Starts a proxy at another loopback address, whose port is the caller's.
+    pub(crate) fn start_on(host: IpAddr, port: u16, upstream_port: u16) -> io::Result<Self> {
+        Self::start_at(SocketAddr::from((host, port)), upstream_port, None)
+    }
+
+    fn start_at(
+        address: SocketAddr,
+        upstream_port: u16,
+        lease: Option<PortLease>,
+    ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, lease.port())))?;
+        let listener = runtime.block_on(TcpListener::bind(address))?;
         let shared = Arc::new(Shared::new());
         let handle = runtime.handle().clone();
         let on_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("fault-proxy".to_owned())
             .spawn(move || run(&runtime, &listener, upstream_port, &on_thread))?;
-        Ok(Self { shared, lease, runtime: handle, thread: Some(thread) })
+        Ok(Self { shared, address, _lease: lease, runtime: handle, thread: Some(thread) })
     }
 
-    /// The port of 127.0.0.1 for clients.
+    /// The port for clients.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.lease.port()
+        self.address.port()
     }
 
     /// The address for clients.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port())
+        self.address.to_string()
     }
 
     /// Puts a rule in force for as long as the handle lives, after the rules that are there.
@@ -91,6 +108,13 @@ impl FaultProxy {
     #[must_use]
     pub fn request_count(&self, api: i16) -> u64 {
         self.shared.look(|state| state.requests.get(&api).copied().unwrap_or(0))
+    }
+
+    /// The versions in which clients with this `client.id` have sent requests of an API.
+    #[must_use]
+    pub fn request_versions(&self, client_id: &str, api: i16) -> BTreeSet<i16> {
+        let key = (Arc::from(client_id), api);
+        self.shared.look(|state| state.versions.get(&key).cloned().unwrap_or_default())
     }
 
     /// How many connections clients have made.

@@ -1,5 +1,6 @@
 //! What the proxy does to which frames.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys of the APIs that tests single out most. Any other key of the protocol works as well.
@@ -24,6 +25,10 @@ pub mod api_key {
     pub const ADD_PARTITIONS_TO_TXN: i16 = 24;
     /// EndTxn.
     pub const END_TXN: i16 = 26;
+    /// WriteTxnMarkers, from a coordinator to leaders.
+    pub const WRITE_TXN_MARKERS: i16 = 27;
+    /// TxnOffsetCommit.
+    pub const TXN_OFFSET_COMMIT: i16 = 28;
 }
 
 /// Which way a frame goes.
@@ -36,13 +41,16 @@ pub(crate) enum Direction {
 }
 
 /// What happens to a frame that a rule matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FaultAction {
     Pass,
     Hold,
     Delay(Duration),
     CutBefore,
     CutAfter,
+    Twice,
+    BehindNext,
+    Replace(Arc<[u8]>),
 }
 
 /// A rule: which frames, and what happens to them. A frame goes by the first rule that matches it.
@@ -56,6 +64,7 @@ pub(crate) enum FaultAction {
 pub struct FaultRule {
     pub(crate) direction: Direction,
     pub(crate) api: Option<i16>,
+    pub(crate) client: Option<Arc<str>>,
     pub(crate) action: FaultAction,
     pub(crate) skip: u64,
     pub(crate) times: u64,
@@ -63,7 +72,7 @@ pub struct FaultRule {
 
 impl FaultRule {
     fn new(direction: Direction, api: Option<i16>) -> Self {
-        Self { direction, api, action: FaultAction::Pass, skip: 0, times: u64::MAX }
+        Self { direction, api, client: None, action: FaultAction::Pass, skip: 0, times: u64::MAX }
     }
 
     /// Requests of one API. Without a verb after it, the rule only counts.
@@ -88,6 +97,13 @@ impl FaultRule {
     #[must_use]
     pub fn all_responses() -> Self {
         Self::new(Direction::Response, None)
+    }
+
+    /// Only of clients with this `client.id`, where several share the broker.
+    #[must_use]
+    pub fn of_client(mut self, client_id: &str) -> Self {
+        self.client = Some(Arc::from(client_id));
+        self
     }
 
     /// Lets the first `frames` that match go by.
@@ -131,6 +147,27 @@ impl FaultRule {
     #[must_use]
     pub fn cut_after(mut self) -> Self {
         self.action = FaultAction::CutAfter;
+        self
+    }
+
+    /// Forwards the frame twice.
+    #[must_use]
+    pub fn twice(mut self) -> Self {
+        self.action = FaultAction::Twice;
+        self
+    }
+
+    /// Forwards the frame behind the next one of its connection. With no next one it waits.
+    #[must_use]
+    pub fn behind_next(mut self) -> Self {
+        self.action = FaultAction::BehindNext;
+        self
+    }
+
+    /// Forwards `bytes` instead of what stands behind the frame's correlation id. For responses.
+    #[must_use]
+    pub fn replace(mut self, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.action = FaultAction::Replace(bytes.into());
         self
     }
 }

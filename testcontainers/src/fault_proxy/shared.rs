@@ -1,7 +1,7 @@
 //! What the proxy's connections and its handles share.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) stopped: bool,
     /// Requests seen, by API key.
     pub(crate) requests: BTreeMap<i16, u64>,
+    /// Their versions, by `client.id` and API key.
+    pub(crate) versions: BTreeMap<(Arc<str>, i16), BTreeSet<i16>>,
     /// Connections accepted so far.
     pub(crate) connections: u64,
 }
@@ -63,10 +65,16 @@ impl State {
     }
 
     /// What to do with a frame, and by which rule.
-    pub(crate) fn judge(&mut self, direction: Direction, api: i16) -> (FaultAction, u64) {
+    pub(crate) fn judge(
+        &mut self,
+        direction: Direction,
+        api: i16,
+        client: &str,
+    ) -> (FaultAction, u64) {
         for rule in &mut self.rules {
             let wanted = rule.rule.direction == direction
                 && rule.rule.api.is_none_or(|wanted| wanted == api)
+                && rule.rule.client.as_deref().is_none_or(|wanted| wanted == client)
                 && !rule.released;
             if !wanted {
                 continue;
@@ -77,7 +85,7 @@ impl State {
             }
             if rule.matched < rule.rule.times {
                 rule.matched += 1;
-                return (rule.rule.action, rule.id);
+                return (rule.rule.action.clone(), rule.id);
             }
         }
         (FaultAction::Pass, 0)

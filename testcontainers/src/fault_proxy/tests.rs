@@ -201,3 +201,48 @@ fn other_protocols_pass_as_they_are() {
     client.read_to_string(&mut text).unwrap();
     assert_eq!(text, "HTTP/1.0 400 Bad Request\r\n\r\n");
 }
+
+#[test]
+fn responses_are_doubled_put_in_another_order_and_replaced() {
+    let broker = EchoBroker::start();
+    let proxy = FaultProxy::start(broker.port).unwrap();
+    let mut client = connect(&proxy);
+    let doubled = proxy.add_rule(FaultRule::responses(PRODUCE).times(1).twice());
+    send(&mut client, PRODUCE, 1);
+    assert_eq!([answer(&mut client), answer(&mut client)], [Some(1); 2]);
+    drop(doubled);
+    let behind = proxy.add_rule(FaultRule::responses(PRODUCE).times(1).behind_next());
+    send(&mut client, PRODUCE, 2);
+    assert!(behind.blocking_wait_for(1, LIMIT));
+    send(&mut client, PRODUCE, 3);
+    assert_eq!([answer(&mut client), answer(&mut client)], [Some(3), Some(2)]);
+    let _replaced = proxy.add_rule(FaultRule::responses(PRODUCE).replace(*b"other"));
+    send(&mut client, PRODUCE, 4);
+    assert_eq!(read_frame(&mut client).unwrap(), b"\0\0\0\x04other");
+}
+
+#[test]
+fn versions_of_requests_are_noted_by_client() {
+    let broker = EchoBroker::start();
+    let proxy = FaultProxy::start(broker.port).unwrap();
+    let mut client = connect(&proxy);
+    send(&mut client, PRODUCE, 1);
+    assert_eq!(answer(&mut client), Some(1));
+    assert_eq!(proxy.request_versions("", PRODUCE), [0].into());
+    assert_eq!(proxy.request_versions("", METADATA), [].into());
+    assert_eq!(proxy.request_versions("other", PRODUCE), [].into());
+}
+
+#[test]
+fn a_rule_for_one_client_leaves_the_others_alone() {
+    let broker = EchoBroker::start();
+    let proxy = FaultProxy::start(broker.port).unwrap();
+    let mut client = connect(&proxy);
+    let of_other = proxy.add_rule(FaultRule::requests(PRODUCE).of_client("a").cut_before());
+    send(&mut client, PRODUCE, 1);
+    assert_eq!(answer(&mut client), Some(1));
+    let frame = [&PRODUCE.to_be_bytes()[..], &[0, 0, 0, 0, 0, 2, 0, 1, b'a']].concat();
+    write_frame(&mut client, &frame).unwrap();
+    assert_eq!(answer(&mut client), None);
+    assert_eq!(of_other.matched(), 1);
+}

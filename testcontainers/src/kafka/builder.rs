@@ -11,6 +11,9 @@ use crate::kafka::jars::QUICK_START;
 /// The release that runs if none is named.
 pub const DEFAULT_VERSION: &str = "4.3.1";
 
+/// An older release that tests run against too: the last line before 4.0, where many old request versions still exist.
+pub const OLDER_VERSION: &str = "3.9.1";
+
 /// A listener beside the cluster's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Listener {
@@ -26,6 +29,7 @@ pub struct KafkaClusterBuilder {
     pub(crate) transaction_version: Option<u16>,
     pub(crate) properties: BTreeMap<String, String>,
     pub(crate) fault_proxy: bool,
+    pub(crate) links: bool,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) scram_users: Vec<String>,
     pub(crate) shared_folder: Option<PathBuf>,
@@ -42,6 +46,7 @@ impl Default for KafkaClusterBuilder {
             transaction_version: None,
             properties: BTreeMap::new(),
             fault_proxy: false,
+            links: false,
             listeners: Vec::new(),
             scram_users: Vec::new(),
             shared_folder: None,
@@ -86,6 +91,14 @@ impl KafkaClusterBuilder {
     #[must_use]
     pub fn fault_proxy(mut self) -> Self {
         self.fault_proxy = true;
+        self
+    }
+
+    /// Puts a fault proxy on every way from node to node, replication and controllers: see
+    /// [`KafkaCluster::isolate_broker`] and [`KafkaCluster::link`]. Only for brokers from jars.
+    #[must_use]
+    pub fn links(mut self) -> Self {
+        self.links = true;
         self
     }
 

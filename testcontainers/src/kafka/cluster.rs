@@ -1,5 +1,6 @@
 //! A running cluster.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use crate::kafka::builder::{KafkaClusterBuilder, Listener};
 use crate::kafka::docker::{self, DockerNode, FOLDER_INSIDE};
 use crate::kafka::error::{Action, ClusterError};
 use crate::kafka::jars::{KafkaJars, java_program, last_lines};
+use crate::kafka::links::{self, Link};
 use crate::kafka::node::{Node, Runtime};
 use crate::kafka::properties::{NodeAddress, node_properties};
 use crate::kafka::{kept_logs, ready};
@@ -26,9 +28,10 @@ const TRIES: usize = 4;
 /// Brokers are numbered from 0; their node ids are one higher.
 #[derive(Debug)]
 pub struct KafkaCluster {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     pub(crate) nodes: Vec<Node>,
     network: Option<String>,
+    pub(crate) links: Vec<Link>,
     version: String,
     ready_limit: Duration,
 }
@@ -74,6 +77,7 @@ impl KafkaCluster {
             folder,
             nodes: Vec::new(),
             network: None,
+            links: Vec::new(),
             version: settings.version.clone(),
             ready_limit: settings.ready_limit,
         };
@@ -119,13 +123,18 @@ impl KafkaCluster {
             };
             let loopback = || "127.0.0.1".to_owned();
             let address = NodeAddress {
-                host: if jars.is_some() { loopback() } else { container(index) },
+                host: match jars {
+                    Some(_) if settings.links => links::name(index),
+                    Some(_) => loopback(),
+                    None => container(index),
+                },
                 bind: if jars.is_some() { loopback() } else { "0.0.0.0".to_owned() },
                 client_port,
                 advertised_client_port: proxy.as_ref().map_or(client_port, FaultProxy::port),
                 internal_port,
                 controller_port,
                 more,
+                linked: settings.links,
             };
             parts.push((address, ports, proxy));
         }
@@ -135,11 +144,14 @@ impl KafkaCluster {
             let folder = self.folder.join(format!("node-{}", index + 1));
             fs::create_dir_all(&folder).action(|| format!("make {}", folder.display()))?;
             let runtime = match jars {
-                Some(jars) => Runtime::Jars {
-                    jars: jars.clone(),
-                    jvm_flags: [vec![format!("-Xmx{}", settings.heap)], settings.jvm_flags.clone()]
-                        .concat(),
-                },
+                Some(jars) => {
+                    let flags = [format!("-Xmx{}", settings.heap)];
+                    let flags = flags.iter().chain(&settings.jvm_flags).map(OsString::from);
+                    let hosts =
+                        settings.links.then(|| links::hosts_option(&self.folder, Some(index)));
+                    let jvm_flags = flags.chain(hosts).collect();
+                    Runtime::Jars { jars: jars.clone(), jvm_flags }
+                }
                 None => Runtime::Docker(DockerNode {
                     image: image.clone(),
                     container: container(index),
@@ -159,6 +171,13 @@ impl KafkaCluster {
                 .action(|| format!("write the properties of broker {index}"))?;
             self.nodes.push(Node::new(index, folder, address, ports, proxy, runtime));
         }
+        if settings.links {
+            if jars.is_none() {
+                let reason = "ways between brokers can be cut only if a JVM runs them".to_owned();
+                return Err(ClusterError::Unavailable { reason });
+            }
+            self.links = links::lay(&self.folder, &addresses)?;
+        }
         Ok(())
     }
 
@@ -174,6 +193,7 @@ impl KafkaCluster {
             let log = node.folder.join("format.log");
             let process = GuardedCommand::new(java_program("java"))
                 .args(jars.tool_args())
+                .args(self.tool_hosts())
                 .args(["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"])
                 .arg(node.folder.join("server.properties"))
                 .args(more)

@@ -9,7 +9,44 @@ use crate::cache::{cache_dir, fill_once};
 use crate::kafka::error::{Action, ClusterError};
 
 const POM: &str = include_str!("../../java/pom.xml");
-const LOG_CONFIG: &str = include_str!("../../java/log4j2.xml");
+
+/// How a release logs: the binding that Maven brings, and its configuration.
+#[derive(Clone, Copy, Debug)]
+struct Logging {
+    /// Group, artifact and version of the binding.
+    binding: [&'static str; 3],
+    file: &'static str,
+    config: &'static str,
+    /// The system property that names the file, up to the path.
+    option: &'static str,
+}
+
+impl Logging {
+    /// Kafka 4.0 moved from reload4j (log4j 1) to log4j 2.
+    fn of(version: &str) -> Self {
+        if at_least(version, 4, 0) {
+            Self {
+                binding: ["org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.3"],
+                file: "log4j2.xml",
+                config: include_str!("../../java/log4j2.xml"),
+                option: "-Dlog4j2.configurationFile=",
+            }
+        } else {
+            Self {
+                binding: ["org.slf4j", "slf4j-reload4j", "1.7.36"],
+                file: "log4j.properties",
+                config: include_str!("../../java/log4j.properties"),
+                option: "-Dlog4j.configuration=file:",
+            }
+        }
+    }
+}
+
+/// Whether a release such as `4.3.1` is `major.minor` or later.
+pub(crate) fn at_least(version: &str, major: u32, minor: u32) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
 
 /// Flags that make short-lived JVMs start quickly; they make a loaded one slow.
 pub(crate) const QUICK_START: [&str; 3] =
@@ -19,6 +56,7 @@ pub(crate) const QUICK_START: [&str; 3] =
 #[derive(Clone, Debug)]
 pub struct KafkaJars {
     folder: PathBuf,
+    logging: Logging,
 }
 
 impl KafkaJars {
@@ -30,7 +68,7 @@ impl KafkaJars {
     pub fn resolve(version: &str) -> Result<Self, ClusterError> {
         let folder = cache_dir().join("kafka").join(version);
         fill_once(&folder, |staging| copy_jars(version, staging))?;
-        Ok(Self { folder })
+        Ok(Self { folder, logging: Logging::of(version) })
     }
 
     /// The folder that holds `libs/` and what was compiled against them.
@@ -56,8 +94,8 @@ impl KafkaJars {
     }
 
     pub(crate) fn log_config(&self) -> OsString {
-        let mut option = OsString::from("-Dlog4j2.configurationFile=");
-        option.push(self.folder.join("log4j2.xml"));
+        let mut option = OsString::from(self.logging.option);
+        option.push(self.folder.join(self.logging.file));
         option
     }
 }
@@ -66,11 +104,16 @@ fn copy_jars(version: &str, staging: &Path) -> Result<(), ClusterError> {
     let write = |name: &str, text: &str| {
         fs::write(staging.join(name), text).action(|| format!("write {name} for Maven"))
     };
+    let logging = Logging::of(version);
+    let [group, artifact, binding] = logging.binding;
     write("pom.xml", POM)?;
-    write("log4j2.xml", LOG_CONFIG)?;
+    write(logging.file, logging.config)?;
     let output = Command::new("mvn")
         .args(["-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"])
         .arg(format!("-Dkafka.version={version}"))
+        .arg(format!("-Dlogging.group={group}"))
+        .arg(format!("-Dlogging.artifact={artifact}"))
+        .arg(format!("-Dlogging.version={binding}"))
         .current_dir(staging)
         .stdin(Stdio::null())
         .output()
@@ -121,4 +164,23 @@ pub fn keytool(args: &[&str]) -> Result<(), ClusterError> {
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(at_least("4.3.1", 4, 2));
+        assert!(at_least("4.10.0", 4, 2));
+        assert!(!at_least("4.1.0", 4, 2));
+        assert!(!at_least("3.9.1", 4, 2));
+    }
+
+    #[test]
+    fn each_release_logs_by_the_library_it_was_built_with() {
+        assert_eq!(Logging::of("4.0.0").file, "log4j2.xml");
+        assert_eq!(Logging::of("3.9.1").file, "log4j.properties");
+    }
 }

@@ -7,12 +7,13 @@ mod error;
 mod jars;
 mod java_client;
 mod kept_logs;
+mod links;
 mod node;
 mod properties;
 mod ready;
 mod tools;
 
-pub use builder::{DEFAULT_VERSION, KafkaClusterBuilder};
+pub use builder::{DEFAULT_VERSION, KafkaClusterBuilder, OLDER_VERSION};
 pub use cluster::KafkaCluster;
 pub use error::ClusterError;
 pub(crate) use jars::java_program;

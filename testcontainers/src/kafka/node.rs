@@ -1,5 +1,6 @@
 //! One broker of a cluster, whichever way it runs.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ use crate::process::{GuardedCommand, GuardedProcess, Signal, shell_quoted};
 /// Where the broker's program comes from.
 #[derive(Debug)]
 pub(crate) enum Runtime {
-    Jars { jars: KafkaJars, jvm_flags: Vec<String> },
+    Jars { jars: KafkaJars, jvm_flags: Vec<OsString> },
     Docker(DockerNode),
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct NodeAddress {
     pub(crate) controller_port: u16,
     /// Listeners beside these: name, security protocol, port.
     pub(crate) more: Vec<(String, String, u16)>,
+    /// `host` is a name that each node resolves in its own way, for the controllers too.
+    pub(crate) linked: bool,
 }
 
 /// The properties of node `index`, defaults first, so that `overrides` win.
@@ -44,7 +46,13 @@ pub(crate) fn node_properties(
             internal_port,
             controller_port,
             more,
+            linked,
         } = node;
+        // Unless told otherwise controllers tell each other the address they bind.
+        let controller = match linked {
+            true => format!(",CONTROLLER://{host}:{controller_port}"),
+            false => String::new(),
+        };
         let join = |part: &dyn Fn(&(String, String, u16)) -> String| -> String {
             more.iter().map(|listener| format!(",{}", part(listener))).collect()
         };
@@ -64,7 +72,7 @@ pub(crate) fn node_properties(
         set(
             "advertised.listeners",
             format!(
-                "CLIENT://127.0.0.1:{advertised_client_port},INTERNAL://{host}:{internal_port}{}",
+                "CLIENT://127.0.0.1:{advertised_client_port},INTERNAL://{host}:{internal_port}{controller}{}",
                 join(&|(name, _, port)| format!("{name}://localhost:{port}"))
             ),
         );
@@ -132,6 +140,7 @@ mod tests {
             internal_port: 22_000 + offset,
             controller_port: 23_000 + offset,
             more: vec![("TLS".to_owned(), "SSL".to_owned(), 24_000 + offset)],
+            linked: false,
         }
     }
 
