@@ -58,7 +58,9 @@ pub use millstream_protocol::fetch::{FetchError, FetchEvent, FetchStart, Fetched
 pub use millstream_protocol::group::GroupError;
 pub use millstream_protocol::group::assignor::Assignor;
 pub use millstream_protocol::group::offsets::OffsetAndMetadata;
-pub use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
+pub use millstream_protocol::transaction::{
+    AbortCause, FatalCause, PreparedTransaction, ProduceError, TransactionMode, TransactionOutcome,
+};
 pub use producer::Producer;
 pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};
 pub use security::{

@@ -10,7 +10,9 @@ use millstream_protocol::group::offsets::OffsetAndMetadata;
 use millstream_protocol::network::RequestError;
 use millstream_protocol::producer::{self as machine, BatchId, Delivery, ProducerEvent};
 use millstream_protocol::records::SealedBatch;
-use millstream_protocol::transaction::{FatalCause, GroupOffsets, ProduceError};
+use millstream_protocol::transaction::{
+    FatalCause, GroupOffsets, PreparedTransaction, ProduceError,
+};
 use millstream_protocol::{ProducerIdAndEpoch, Timestamp, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -225,6 +227,14 @@ impl Producer {
             state.machine.commit_transaction(now, limit);
         })
         .await
+    }
+
+    /// What another process needs to end the open transaction by [`KafkaClient::finish_transaction`](crate::KafkaClient::finish_transaction).
+    /// To be taken after a [`flush`](Self::flush), with nothing sent behind it: what is not acknowledged may be missing in
+    /// what the other commits. `None` if nothing was sent in it, or it can not be committed any more.
+    #[must_use]
+    pub fn prepared_transaction(&self) -> Option<PreparedTransaction> {
+        self.handle.shared.lock().machine.prepared_transaction()
     }
 
     /// Aborts the open transaction. For clients other than the engine, which rolls back by fencing.

@@ -13,6 +13,7 @@
 //! | `group_offsets`, `offset_reset` | committed offsets: read, commit, move, delete; lag |
 //! | `groups` | list, describe, delete groups |
 //! | `transactions`, `hanging` | list, describe transactions and producers; abort what hangs |
+//! | `finish` | end what another process has prepared |
 //! | `acls` | permissions |
 //! | `ask`, `leaders` | how calls ask: one broker, all, leaders |
 
@@ -20,6 +21,7 @@ mod acls;
 mod ask;
 mod cluster;
 mod configs;
+mod finish;
 mod group_offsets;
 mod groups;
 mod hanging;

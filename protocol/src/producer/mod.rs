@@ -9,6 +9,7 @@
 mod delivery;
 mod partition_window;
 mod partitioner;
+mod prepared;
 mod produce_reaction;
 mod produce_response;
 #[expect(clippy::module_inception, reason = "a file is named after the type in it")]

@@ -20,12 +20,14 @@ mod config;
 mod end_txn;
 mod init_producer_id;
 mod produce_error;
+mod resume;
 mod send_offsets;
 mod state;
 mod transaction_manager;
 
 pub use config::{TransactionConfig, TransactionEvent};
 pub use produce_error::{AbortCause, FatalCause, ProduceError};
+pub use resume::{PreparedTransaction, ResumeStep, TransactionOutcome};
 pub use send_offsets::GroupOffsets;
 pub use state::TransactionMode;
 pub use transaction_manager::TransactionManager;

@@ -8,7 +8,7 @@ use kafka_protocol::messages::{
 
 use super::*;
 use crate::network::DisconnectReason;
-use crate::transaction::{AbortCause, FatalCause};
+use crate::transaction::{AbortCause, FatalCause, PreparedTransaction};
 
 mod coordinator_model;
 mod offsets;
@@ -542,6 +542,22 @@ fn idempotent_producer_asks_any_broker_and_bumps_by_itself() {
 
 const T0: Timestamp = Timestamp::from_micros(1_000_000);
 const LIMIT: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_transaction_is_prepared_once_something_was_sent_and_until_it_fails_or_ends() {
+    for (version, mode) in [(0, TransactionMode::Tv1), (2, TransactionMode::Tv2)] {
+        let mut manager = ready(version);
+        assert_eq!(manager.prepared(), None);
+        manager.begin().unwrap();
+        assert_eq!(manager.prepared(), None, "there is nothing to commit");
+        manager.handle_written();
+        let producer = manager.identity().unwrap();
+        let prepared = PreparedTransaction { transactional_id: "job".into(), producer, mode };
+        assert_eq!(manager.prepared(), Some(prepared));
+        manager.fail(ProduceError::Abortable { cause: AbortCause::Discarded });
+        assert_eq!(manager.prepared(), None);
+    }
+}
 
 fn manager(transaction_version: i16) -> TransactionManager {
     let mut manager = TransactionManager::new(TransactionConfig::new(Some("job".into())), 100, 1);
