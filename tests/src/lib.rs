@@ -5,6 +5,7 @@
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
 //! - [`random`]: one seed per test, printed, taken back from the environment.
 //! - [`wait`]: waiting for a condition with a deadline.
+//! - [`wire`]: single requests over a socket, in a version of the caller's choice.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,5 +20,6 @@ mod local_broker;
 pub mod random;
 pub mod records;
 pub mod wait;
+pub mod wire;
 
 pub use local_broker::LocalBroker;

@@ -1,0 +1,162 @@
+//! What a coordinator answers to EndTxn in every state, asked request by request; and what our client makes of it.
+
+use millstream_protocol::records::Compression;
+use millstream_protocol::{ErrorCode, IsolationLevel, ProducerIdAndEpoch, TopicPartition};
+use millstream_testcontainers::{FaultHandle, FaultRule, JavaRecord, api_key};
+use millstream_tests::records::{consume_all, send_in_transaction};
+
+use crate::clusters::{Arena, LIMIT, matched, partition, unique};
+use crate::raw::RawTransaction;
+
+const NONE: ErrorCode = ErrorCode::NONE;
+const STATE: ErrorCode = ErrorCode::INVALID_TXN_STATE;
+const FENCED: ErrorCode = ErrorCode::PRODUCER_FENCED;
+const BUSY: ErrorCode = ErrorCode::CONCURRENT_TRANSACTIONS;
+const COMMIT: bool = true;
+const ABORT: bool = false;
+
+/// A transaction in some state.
+struct InState {
+    transaction: RawTransaction,
+    /// Of the last EndTxn or, before any, of the owner.
+    ended: ProducerIdAndEpoch,
+    /// What the coordinator holds now.
+    current: ProducerIdAndEpoch,
+}
+
+/// Markers stay where they are until this is dropped: what is prepared is not completed.
+fn hold_markers(arena: &Arena) -> Option<Vec<FaultHandle>> {
+    let kafka = arena.kafka()?;
+    let brokers = 0..kafka.broker_count();
+    let ways = brokers.clone().flat_map(|from| brokers.clone().map(move |to| (from, to)));
+    let rule = FaultRule::requests(api_key::WRITE_TXN_MARKERS).hold();
+    let rules = ways.map(|(from, to)| Some(kafka.link(from, to)?.add_rule(rule.clone())));
+    rules.collect()
+}
+
+/// A new id, brought to `state` by EndTxn of `version`.
+fn bring_to(arena: &Arena, tp: &TopicPartition, state: &str, version: i16) -> InState {
+    let mut transaction = RawTransaction::new(&arena.servers(), &unique("end-txn"));
+    transaction.init();
+    // An epoch that somebody held before.
+    let ended = transaction.init();
+    assert_eq!(ended.producer_epoch, 1);
+    if state != "Empty" {
+        transaction.add_partition(ended, tp);
+    }
+    if !matches!(state, "Empty" | "Ongoing") {
+        let commit = state.ends_with("Commit");
+        assert_eq!(transaction.end(version, ended, commit), NONE);
+    }
+    let current = transaction.wait_for(state);
+    InState { transaction, ended, current }
+}
+
+/// Asks in a state; each question gets a transaction of its own, for most answers change the state.
+fn answers(
+    arena: &Arena,
+    tp: &TopicPartition,
+    state: &str,
+    version: i16,
+    identity: impl Fn(&InState) -> ProducerIdAndEpoch,
+) -> [ErrorCode; 2] {
+    [COMMIT, ABORT].map(|commit| {
+        let held = state.starts_with("Prepare").then(|| hold_markers(arena));
+        let mut found = bring_to(arena, tp, state, version);
+        let asked = identity(&found);
+        let answer = found.transaction.end(version, asked, commit);
+        drop(held);
+        answer
+    })
+}
+
+/// The states that this cluster can be kept in.
+fn states(arena: &Arena) -> Vec<&'static str> {
+    let lasting = ["Empty", "Ongoing", "CompleteCommit", "CompleteAbort"];
+    // The dev broker has no markers to be held; its own tests have these states.
+    let prepared =
+        hold_markers(arena).map_or([].as_slice(), |_| &["PrepareCommit", "PrepareAbort"]);
+    [&lasting, prepared].concat()
+}
+
+async fn place(arena: &Arena) -> TopicPartition {
+    let client = arena.client(&unique("end-txn"), &[]).await;
+    partition(&arena.topic(&client, 1, &[]).await, 0)
+}
+
+fn earlier(identity: ProducerIdAndEpoch) -> ProducerIdAndEpoch {
+    ProducerIdAndEpoch { producer_epoch: identity.producer_epoch - 1, ..identity }
+}
+
+/// Below version 5 the answer depends on state and epoch; the epoch stays.
+pub(crate) async fn end_txn_every_answer_of_version_4(arena: &'static Arena) {
+    let tp = place(arena).await;
+    for state in states(arena) {
+        let expected = match state {
+            "Empty" => [STATE, STATE],
+            "Ongoing" => [NONE, NONE],
+            "PrepareCommit" => [BUSY, STATE],
+            "PrepareAbort" => [STATE, BUSY],
+            "CompleteCommit" => [NONE, STATE],
+            _ => [STATE, NONE],
+        };
+        assert_eq!(answers(arena, &tp, state, 4, |at| at.current), expected, "{state}");
+        let fenced = answers(arena, &tp, state, 4, |at| earlier(at.current));
+        assert_eq!(fenced, [FENCED, FENCED], "an earlier epoch in {state}");
+    }
+    let mut unknown = RawTransaction::new(&arena.servers(), &unique("end-txn"));
+    let nobody = ProducerIdAndEpoch { producer_id: 1, producer_epoch: 0 };
+    assert_eq!(unknown.end(4, nobody, COMMIT), ErrorCode::INVALID_PRODUCER_ID_MAPPING);
+}
+
+/// From version 5 on each end takes the next epoch, so that a repeated request is told from the next end.
+pub(crate) async fn end_txn_every_answer_of_version_5(arena: &'static Arena) {
+    let tp = place(arena).await;
+    for state in states(arena) {
+        let (current, again) = match state {
+            "Empty" => ([STATE, NONE], [FENCED, FENCED]),
+            "Ongoing" => ([NONE, NONE], [FENCED, FENCED]),
+            "PrepareCommit" => ([FENCED, FENCED], [BUSY, STATE]),
+            "PrepareAbort" => ([FENCED, FENCED], [STATE, BUSY]),
+            "CompleteCommit" => ([STATE, NONE], [NONE, STATE]),
+            _ => ([STATE, NONE], [STATE, NONE]),
+        };
+        assert_eq!(answers(arena, &tp, state, 5, |at| at.current), current, "{state}");
+        let repeated = answers(arena, &tp, state, 5, |at| earlier(at.current));
+        assert_eq!(repeated, again, "the epoch before in {state}");
+        let fenced = answers(arena, &tp, state, 5, |at| earlier(earlier(at.current)));
+        let is_possible = !matches!(state, "Empty" | "Ongoing");
+        assert!(!is_possible || fenced == [FENCED, FENCED], "two epochs before in {state}");
+    }
+}
+
+/// Why a transaction is finished in the mode that it was written in, and in no other.
+pub(crate) async fn end_txn_replay_in_the_wrong_mode(arena: &'static Arena) {
+    let tp = place(arena).await;
+    let mut by_4 = bring_to(arena, &tp, "CompleteCommit", 4);
+    let looks_aborted = by_4.transaction.end(5, by_4.ended, COMMIT);
+    assert_eq!(looks_aborted, STATE, "although it is committed");
+    let mut by_5 = bring_to(arena, &tp, "CompleteCommit", 5);
+    let looks_superseded = by_5.transaction.end(4, by_5.ended, COMMIT);
+    assert_eq!(looks_superseded, FENCED, "although it is committed");
+}
+
+/// The answer to a commit, and to an abort, is lost: our client asks again and is told.
+pub(crate) async fn end_txn_lost_answer(arena: &'static Arena) {
+    let id = unique("end-txn");
+    let client = arena.client(&id, &[]).await;
+    let topic = arena.topic(&client, 1, &[]).await;
+    for commit in [true, false, true] {
+        let lost = FaultRule::requests(api_key::END_TXN).of_client(&id).times(1).cut_after();
+        let rules = arena.rule(&lost);
+        let value = if commit { b"committed".as_slice() } else { b"aborted" };
+        let record = JavaRecord { value: Some(value.to_vec()), ..JavaRecord::default() };
+        let within =
+            send_in_transaction(&client, &id, &topic, Compression::None, &[record], commit);
+        tokio::time::timeout(LIMIT, within).await.unwrap();
+        assert!(matched(&rules) > 0);
+    }
+    let read = consume_all(&client, &topic, IsolationLevel::ReadCommitted).await;
+    let values: Vec<_> = read.into_iter().map(|record| record.value.unwrap()).collect();
+    assert_eq!(values, [b"committed".to_vec(), b"committed".to_vec()]);
+}
