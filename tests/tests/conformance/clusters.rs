@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use millstream_dev_broker::DevBrokerConfig;
-use millstream_protocol::TopicPartition;
-use millstream_protocol_client::{ClientConfig, KafkaClient, NewTopic};
+use millstream_protocol::{IsolationLevel, TopicPartition};
+use millstream_protocol_client::{ClientConfig, KafkaClient, NewTopic, OffsetSpec};
 use millstream_testcontainers::{
     Availability, Cluster, DevCluster, FaultHandle, FaultRule, KafkaCluster, OLDER_VERSION,
     availability, real_kafka_or_skip,
@@ -159,6 +159,18 @@ pub(crate) fn unique(prefix: &str) -> String {
 
 pub(crate) fn partition(topic: &str, partition: i32) -> TopicPartition {
     TopicPartition::new(topic, partition)
+}
+
+/// Waits until no transaction is open in the partition: a commit is decided when it is answered, and visible once its markers
+/// are written.
+pub(crate) async fn settled(client: &KafkaClient, tp: &TopicPartition) {
+    let asked = [(tp.clone(), OffsetSpec::Latest)];
+    let end = async |isolation| client.list_offsets(&asked, isolation).await.unwrap()[tp].offset;
+    eventually("the markers", || async {
+        let stable = end(IsolationLevel::ReadCommitted).await;
+        (stable == end(IsolationLevel::ReadUncommitted).await).then_some(())
+    })
+    .await;
 }
 
 /// Looks until `found` gives something.

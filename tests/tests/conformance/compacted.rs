@@ -6,7 +6,7 @@ use millstream_protocol_client::KafkaClient;
 use millstream_testcontainers::{JavaRecord, ProducedRecord};
 use millstream_tests::records::{consume_all, send, send_in_transaction};
 
-use crate::clusters::{Arena, eventually, partition, unique};
+use crate::clusters::{Arena, eventually, partition, settled, unique};
 use crate::raw::batches;
 
 /// The time of the records. What comes much later closes the segment before it.
@@ -106,6 +106,7 @@ pub(crate) async fn read_committed_compacted_marker(arena: &'static Arena) {
     send_in_transaction(&client, &id, &topic, Compression::None, &aborted, false).await;
     let committed = records(&[("a", Some("1"))]);
     send_in_transaction(&client, &id, &topic, Compression::None, &committed, true).await;
+    settled(&client, &partition(&topic, 0)).await;
     roll(&client, &topic).await;
     wait_until(&client, &topic, "the aborted records are gone", |batches| {
         batches.iter().take_while(|batch| batch.base_offset < 2).all(|b| b.record_count == 0)

@@ -83,6 +83,7 @@ pub(crate) async fn idempotence_sequence_wrap(arena: &'static Arena) {
     let servers = arena.servers();
     let mut broker = WireClient::connect(servers.split(',').next().unwrap());
     let request = InitProducerIdRequest::default()
+        .with_transactional_id(None)
         .with_transaction_timeout_ms(60_000)
         .with_producer_id((-1).into())
         .with_producer_epoch(-1);

@@ -7,7 +7,7 @@ use millstream_testcontainers::JavaRecord;
 use millstream_tests::random::Random;
 use millstream_tests::records::{consume_all, send, send_in_transaction};
 
-use crate::clusters::{Arena, LIMIT, partition, unique};
+use crate::clusters::{Arena, LIMIT, partition, settled, unique};
 use crate::raw::batches;
 
 fn record(value: &str) -> JavaRecord {
@@ -19,6 +19,7 @@ fn record(value: &str) -> JavaRecord {
 }
 
 async fn read(client: &KafkaClient, topic: &str, isolation: IsolationLevel) -> Vec<String> {
+    settled(client, &partition(topic, 0)).await;
     let read = consume_all(client, topic, isolation).await;
     read.into_iter().map(|record| String::from_utf8(record.value.unwrap()).unwrap()).collect()
 }
@@ -129,7 +130,9 @@ pub(crate) async fn read_committed_marker_epoch(arena: &'static Arena) {
         let records = [record(if commit { "committed" } else { "aborted" })];
         send_in_transaction(&client, &id, &topic, Compression::None, &records, commit).await;
     }
-    let batches = batches(&client, &partition(&topic, 0)).await;
+    let tp = partition(&topic, 0);
+    settled(&client, &tp).await;
+    let batches = batches(&client, &tp).await;
     let control = |attributes: i16| attributes & (1 << 5) != 0;
     let epochs: Vec<_> =
         batches.iter().map(|batch| (control(batch.attributes), batch.producer_epoch)).collect();

@@ -112,7 +112,11 @@ pub(crate) async fn sessions_topic_recreate(arena: &'static Arena) {
             FetchEvent::Progress { .. } => {}
         }
     };
-    assert!(matches!(error, FetchError::TopicRecreated { .. }), "{error}");
+    // A fetch by name may meet the new topic before the metadata show it: its log ends before the position.
+    assert!(
+        matches!(error, FetchError::TopicRecreated { .. } | FetchError::Truncated { .. }),
+        "{error}"
+    );
 }
 
 /// A client above its quota gets full answers without anything in them until its time has come.
@@ -134,8 +138,8 @@ pub(crate) async fn sessions_throttle_empty_full_response(arena: &'static Arena)
     let read = consume_all(&throttled, &topic, IsolationLevel::ReadCommitted).await;
     assert_eq!(read.len(), records.len());
     let took = started.elapsed();
-    assert!(took.as_millis() > 500, "200 kB at 100 kB a second within {took:?}: no throttling");
+    assert!(took.as_millis() > 500, "170 kB within {took:?}: no throttling");
 }
 
-/// Bytes per second.
-const QUOTA: &str = "consumer_byte_rate=100000";
+/// Bytes per second, over ten of them.
+const QUOTA: &str = "consumer_byte_rate=15000";
