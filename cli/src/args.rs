@@ -1,11 +1,23 @@
 //! The command line.
 
+pub(crate) mod doctor;
+pub(crate) mod group;
+pub(crate) mod records;
+pub(crate) mod topic;
+pub(crate) mod txn;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use millstream_dev_broker::topic_name_is_legal;
+
+use self::doctor::DoctorArguments;
+use self::group::GroupArguments;
+use self::records::{ConsumeArguments, ProduceArguments};
+use self::topic::TopicArguments;
+use self::txn::TxnArguments;
 
 /// Exactly-once stream processing on Kafka, in one static binary.
 #[derive(Debug, Parser)]
@@ -25,6 +37,18 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Run the development broker in the foreground
     Dev(DevArguments),
+    /// List, describe, create, alter and delete topics
+    Topic(TopicArguments),
+    /// Write lines of a file or of standard input into a topic
+    Produce(ProduceArguments),
+    /// Print the records of a topic, up to its end or on and on
+    Consume(ConsumeArguments),
+    /// List, describe, move and delete consumer groups
+    Group(GroupArguments),
+    /// List, describe and abort transactions; find those that hang
+    Txn(TxnArguments),
+    /// Take every step to a cluster, one by one, and say what to change
+    Doctor(DoctorArguments),
     /// Print the version and how it was built
     Version,
     /// Print a completion script for a shell
@@ -142,7 +166,7 @@ fn checkpoint_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A topic to create.
+/// A topic of the development broker to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopicArgument {
     pub(crate) name: String,
@@ -185,7 +209,7 @@ impl LoadArgument {
     }
 }
 
-fn topic_name(name: &str) -> Result<String, String> {
+pub(crate) fn topic_name(name: &str) -> Result<String, String> {
     if topic_name_is_legal(name) {
         return Ok(name.to_owned());
     }

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use millstream_dev_broker::{DataDirError, StartError};
+use millstream_protocol_client::{CommitError, GroupConsumerError, PositionError, SendError};
 
 use crate::command::demo::ChildEnded;
 use crate::input::InputError;
@@ -13,10 +14,14 @@ use crate::signals::Interrupted;
 pub(crate) const OK: u8 = 0;
 /// The job or the demo's verdict failed.
 pub(crate) const FAILED: u8 = 1;
+/// The command line asks for something that can not be done.
+pub(crate) const USAGE: u8 = 2;
 /// Input is there but can not be used.
 pub(crate) const DATA: u8 = 65;
 /// Input is not there.
 pub(crate) const NO_INPUT: u8 = 66;
+/// The cluster can not be reached, or refuses.
+pub(crate) const UNAVAILABLE: u8 = 69;
 /// A folder can not be used.
 const STATE: u8 = 73;
 /// Results could not be written to standard output.
@@ -42,7 +47,33 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> u8 {
         CONFIG
     } else if error.is::<DataDirError>() {
         STATE
+    } else if let Some(error) = error.downcast_ref() {
+        of_send(error)
+    } else if let Some(error) = error.downcast_ref() {
+        of_position(error)
+    } else if error.is::<CommitError>() {
+        UNAVAILABLE
+    } else if let Some(GroupConsumerError::Membership { .. } | GroupConsumerError::Closed { .. }) =
+        error.downcast_ref()
+    {
+        UNAVAILABLE
     } else {
         millstream_engine::exit_code(error)
+    }
+}
+
+fn of_position(error: &PositionError) -> u8 {
+    match error {
+        PositionError::Fetch(error) => of(error),
+        _ => CONFIG,
+    }
+}
+
+fn of_send(error: &SendError) -> u8 {
+    match error {
+        SendError::Client(error) => of(error),
+        SendError::Producer(error) => of(error),
+        SendError::RecordTooLarge { .. } | SendError::Encode { .. } => DATA,
+        _ => UNAVAILABLE,
     }
 }

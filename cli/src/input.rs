@@ -1,4 +1,4 @@
-//! Files of lines, plain or gzip: what `demo --input` and `dev --load` read.
+//! Files of lines, plain or gzip: what `demo --input`, `dev --load` and `produce` read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -27,12 +27,14 @@ pub(crate) enum InputError {
     )]
     Gzip { path: PathBuf, line: usize, source: io::Error },
     #[error(
-        "line {line} of {} is longer than {LINE_BYTES_MAX} bytes, more than a broker takes by default; is it a file of lines?",
+        "line {line} of {} is longer than {longest} bytes, more than a broker takes by default; is it a file of lines?",
         .path.display()
     )]
-    LongLine { path: PathBuf, line: usize },
+    LongLine { path: PathBuf, line: usize, longest: usize },
     #[error("line {line} of {} is not a flight event: {reason}; give JSON lines with origin, dep_delay, arr_delay, landed_ms", .path.display())]
     NoFlight { path: PathBuf, line: usize, reason: String },
+    #[error("line {line} of {} is no record: {reason}", .path.display())]
+    NoRecord { path: PathBuf, line: usize, reason: String },
     #[error("{} holds no lines; give a file with at least one", .path.display())]
     Empty { path: PathBuf },
 }
@@ -44,17 +46,20 @@ impl InputError {
             Self::Gzip { .. }
             | Self::LongLine { .. }
             | Self::NoFlight { .. }
+            | Self::NoRecord { .. }
             | Self::Empty { .. } => exit_code::DATA,
         }
     }
 }
 
-/// The lines of a file, one after another. Blank ones are left out.
+/// The lines of a file, one after another. Blank ones are left out, unless they are asked for.
 pub(crate) struct Lines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     path: PathBuf,
     gzip: bool,
     line: usize,
+    keeps_blank: bool,
+    longest: usize,
 }
 
 impl std::fmt::Debug for Lines<'_> {
@@ -93,14 +98,20 @@ impl<'a> Lines<'a> {
         } else {
             Box::new(reader)
         };
-        Ok(Self { reader, path, gzip, line: 0 })
+        let longest = LINE_BYTES_MAX;
+        Ok(Self { reader, path, gzip, line: 0, keeps_blank: false, longest })
+    }
+
+    /// Also blank lines, and lines up to `longest` bytes.
+    pub(crate) fn all_up_to(self, longest: usize) -> Self {
+        Self { keeps_blank: true, longest, ..self }
     }
 
     /// The next line without its end.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<u8>>, InputError> {
         loop {
             let mut line = Vec::new();
-            let limit = LINE_BYTES_MAX as u64 + 2;
+            let limit = u64::try_from(self.longest).unwrap_or(u64::MAX).saturating_add(2);
             let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut line);
             match read {
                 Err(source) => return Err(self.unreadable(source)),
@@ -113,10 +124,11 @@ impl<'a> Lines<'a> {
                     line.pop();
                 }
             }
-            if line.len() > LINE_BYTES_MAX {
-                return Err(InputError::LongLine { path: self.path.clone(), line: self.line });
+            if line.len() > self.longest {
+                let (path, line, longest) = (self.path.clone(), self.line, self.longest);
+                return Err(InputError::LongLine { path, line, longest });
             }
-            if !line.iter().all(u8::is_ascii_whitespace) {
+            if self.keeps_blank || !line.iter().all(u8::is_ascii_whitespace) {
                 return Ok(Some(line));
             }
         }
@@ -126,6 +138,12 @@ impl<'a> Lines<'a> {
     pub(crate) fn no_flight(&self, reason: impl ToString) -> InputError {
         let reason = reason.to_string();
         InputError::NoFlight { path: self.path.clone(), line: self.line, reason }
+    }
+
+    /// That the line read last can not be made a record of.
+    pub(crate) fn no_record(&self, reason: impl ToString) -> InputError {
+        let reason = reason.to_string();
+        InputError::NoRecord { path: self.path.clone(), line: self.line, reason }
     }
 
     /// That there was no line at all.
@@ -183,6 +201,20 @@ mod tests {
         let members = [gzip("a\n"), gzip("b\n")].concat();
         assert_eq!(lines(&members).expect("lines"), ["a", "b"]);
         assert!(lines(b"").expect("lines").is_empty());
+    }
+
+    #[test]
+    fn blank_lines_are_kept_where_they_are_asked_for() {
+        let mut lines = Lines::of(Path::new("events"), &b"a\n\n b\r\n"[..]).expect("lines");
+        lines = lines.all_up_to(2);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().expect("a line") {
+            found.push(line);
+        }
+        assert_eq!(found, [&b"a"[..], b"", b" b"]);
+        let mut lines = Lines::of(Path::new("events"), &b"abc"[..]).expect("lines").all_up_to(2);
+        let error = lines.next().expect_err("too long");
+        assert!(matches!(error, InputError::LongLine { longest: 2, .. }), "{error:?}");
     }
 
     #[test]

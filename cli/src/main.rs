@@ -1,10 +1,14 @@
 //! Exactly-once stream processing on Kafka in one static binary.
 
 mod args;
+mod cluster;
 mod command;
+mod confirm;
 mod exit_code;
 mod input;
 mod output;
+mod position;
+mod record;
 mod signals;
 
 use std::process::ExitCode;

@@ -1,8 +1,24 @@
 //! What a person sees: results on standard output; logs, notes and errors on standard error.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
+use clap::ValueEnum;
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+
+mod table;
+
+pub(crate) use table::{Column, Table};
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
 
 /// Standard output takes nothing.
 #[derive(Debug, thiserror::Error)]
@@ -13,15 +29,46 @@ pub(crate) struct OutputError(io::Error);
 ///
 /// A reader that went away has what it wanted (`| head -1`), so a closed pipe is no error; a full disk is.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), OutputError> {
+    print_while_read(bytes).map(|_| ())
+}
+
+/// As [`print`], and tells whether the reader is still there: a command that goes on and on ends with it.
+pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool, OutputError> {
     print_to(&mut io::stdout().lock(), bytes)
 }
 
-fn print_to(out: &mut impl Write, bytes: &[u8]) -> Result<(), OutputError> {
+fn print_to(out: &mut impl Write, bytes: &[u8]) -> Result<bool, OutputError> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(OutputError(error)),
-        Ok(()) | Err(_) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(OutputError(error)),
     }
 }
+
+/// Writes each of `rows` as one line of JSON.
+pub(crate) fn print_json<T: Serialize>(
+    rows: impl IntoIterator<Item = T>,
+) -> Result<(), OutputError> {
+    let mut lines = Vec::new();
+    for row in rows {
+        serde_json::to_writer(&mut lines, &row)
+            .map_err(|error| OutputError(io::Error::other(error)))?;
+        lines.push(b'\n');
+    }
+    print(&lines)
+}
+
+/// A time in milliseconds since 1970 as people read it; empty if it is none.
+pub(crate) fn time_text(ms: i64) -> String {
+    let Ok(ms) = u64::try_from(ms) else { return String::new() };
+    // Beyond the year 9999 there is no such text.
+    if ms > LATEST_MS {
+        return format!("{ms} ms");
+    }
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
+}
+
+const LATEST_MS: u64 = 253_402_300_799_999;
 
 /// Says something to the person at the terminal; where standard error is closed or full, nobody is there to be told.
 pub(crate) fn note(text: &str) {

@@ -20,6 +20,7 @@
 //! | `driver` | the loop between sockets, machines and handles |
 //! | `security` | stores, TLS, logins, tokens |
 //! | `net` | names to addresses, bytes to frames |
+//! | `probe` | one address, step by step |
 //! | `error` | [`ClientError`]: cause, place, next step |
 
 mod admin;
@@ -31,6 +32,7 @@ mod consumer_group;
 mod driver;
 mod error;
 mod net;
+mod probe;
 mod producer;
 mod record_producer;
 mod security;
@@ -61,6 +63,7 @@ pub use millstream_protocol::group::offsets::OffsetAndMetadata;
 pub use millstream_protocol::transaction::{
     AbortCause, FatalCause, PreparedTransaction, ProduceError, TransactionMode, TransactionOutcome,
 };
+pub use probe::{BrokerProbe, ProbeStep, ProbedStep, offered_mechanisms, probe_broker};
 pub use producer::Producer;
 pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};
 pub use security::{

@@ -3,6 +3,7 @@
 //! - [`flights`]: the flights job as a process, its data, and the expected answers.
 //! - [`records`]: records written and read by our client, for comparison with Java's.
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
+//! - [`raw_producer`]: what no well-behaved client sends.
 //! - [`random`]: one seed per test, printed, taken back from the environment.
 //! - [`wait`]: waiting for a condition with a deadline.
 //! - [`wire`]: single requests over a socket, in a version of the caller's choice.
@@ -18,6 +19,7 @@
 pub mod flights;
 mod local_broker;
 pub mod random;
+pub mod raw_producer;
 pub mod records;
 pub mod wait;
 pub mod wire;

@@ -46,7 +46,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "millstream",
-        uses: &["millstream-sql", "millstream-engine", "millstream-dev-broker"],
+        uses: &[
+            "millstream-sql",
+            "millstream-engine",
+            "millstream-protocol-client",
+            "millstream-protocol",
+            "millstream-dev-broker",
+        ],
         tests_use: &["millstream-testcontainers"],
         never: &["fjall", "kafka-protocol"],
     },

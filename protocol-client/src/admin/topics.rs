@@ -13,6 +13,7 @@ use millstream_protocol::messages::kp::{
 use millstream_protocol::network::{Destination, metadata_request};
 use millstream_protocol::{ErrorCode, NodeId, Request, Response};
 
+use super::ask::Answer;
 use super::text;
 use crate::attempts::Attempts;
 use crate::client::Ask;
@@ -25,6 +26,8 @@ pub struct TopicDescription {
     pub name: Arc<str>,
     /// Its id, other after each re-creation. All zero if the broker gives none (before 2.8).
     pub topic_id: [u8; 16],
+    /// Kafka keeps its own state there, as `__consumer_offsets`.
+    pub is_internal: bool,
     /// Its partitions, ascending.
     pub partitions: Vec<PartitionDescription>,
 }
@@ -40,6 +43,8 @@ pub struct PartitionDescription {
     pub leader_epoch: i32,
     /// Brokers with a copy.
     pub replicas: Vec<i32>,
+    /// Those of them whose copy is complete.
+    pub in_sync_replicas: Vec<i32>,
 }
 
 /// A topic to be created.
@@ -96,6 +101,30 @@ impl KafkaClient {
                 }
             }
         }
+    }
+
+    /// Every topic that the user may see, by name, Kafka's internal ones too. One whose partitions have no leaders yet is
+    /// among them.
+    ///
+    /// # Errors
+    ///
+    /// As any call.
+    pub async fn list_topics(&self) -> Result<Vec<TopicDescription>, ClientError> {
+        let mut attempts = self.attempts("list topics");
+        let question = |_: &Attempts| {
+            // Null asks for all.
+            let request = metadata_request(&[]).with_topics(None);
+            Ask::new(Destination::AnyBroker, Request::Metadata(request))
+        };
+        let mut topics = self
+            .ask(&mut attempts, question, |_, response| {
+                let Response::Metadata(metadata) = response else { return Answer::left_out() };
+                let named = metadata.topics.iter().filter(|topic| topic.name.is_some());
+                Answer::Done(named.map(description).collect::<Vec<_>>())
+            })
+            .await?;
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(topics)
     }
 
     /// Creates a topic and waits until every broker that answers knows a leader of every partition. `false` if it existed
@@ -248,11 +277,17 @@ fn description(topic: &MetadataResponseTopic) -> TopicDescription {
             leader: partition.leader_id.0,
             leader_epoch: partition.leader_epoch,
             replicas: partition.replica_nodes.iter().map(|node| node.0).collect(),
+            in_sync_replicas: partition.isr_nodes.iter().map(|node| node.0).collect(),
         })
         .collect();
     partitions.sort_by_key(|partition| partition.partition);
     let name = topic.name.as_ref().map_or("", |name| name.as_str());
-    TopicDescription { name: Arc::from(name), topic_id: topic.topic_id.into_bytes(), partitions }
+    TopicDescription {
+        name: Arc::from(name),
+        topic_id: topic.topic_id.into_bytes(),
+        is_internal: topic.is_internal,
+        partitions,
+    }
 }
 
 fn create_request(topic: &NewTopic, attempts: &Attempts) -> CreateTopicsRequest {

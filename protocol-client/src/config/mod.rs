@@ -409,6 +409,15 @@ impl ClientConfig {
     }
 }
 
+/// One address `host:port`.
+pub(crate) fn address_of(text: &str) -> Result<(Arc<str>, u16), ConfigError> {
+    value::address(text).map_err(|expected| ConfigError::Invalid {
+        name: "bootstrap.servers",
+        value: text.to_owned(),
+        expected,
+    })
+}
+
 const MIB: usize = 1 << 20;
 
 #[cfg(test)]

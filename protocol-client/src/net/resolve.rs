@@ -8,7 +8,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
 /// Every address of `host`: IP literals and `localhost` need no file, other names the hosts file, then the name servers
 /// of resolv.conf. Both files are read anew each time, for they change while a job runs.
-pub(super) async fn resolve(host: &str) -> Result<Vec<IpAddr>, String> {
+pub(crate) async fn resolve(host: &str) -> Result<Vec<IpAddr>, String> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![address]);
     }

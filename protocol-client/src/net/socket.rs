@@ -128,7 +128,7 @@ fn poll_read(
     Ok(())
 }
 
-fn frame_reason(error: &FrameError) -> DisconnectReason {
+pub(super) fn frame_reason(error: &FrameError) -> DisconnectReason {
     match error {
         FrameError::HttpResponse | FrameError::HttpRequest => DisconnectReason::Http,
         FrameError::TlsAlert | FrameError::TlsHandshake => DisconnectReason::Tls,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use millstream_protocol::network::DisconnectReason;
+use rustls::ProtocolVersion;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -30,6 +31,20 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
+    /// How it is protected, in words.
+    pub(crate) fn protection(&self) -> String {
+        let Self::Tls(connection) = self else { return "not at all".to_owned() };
+        let session = connection.stream.get_ref().1;
+        let version = match session.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            _ => "TLS",
+        };
+        let suite = session.negotiated_cipher_suite();
+        let suite = suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown");
+        format!("{version}, {}", suite.replace("TLS13_", "TLS_"))
+    }
+
     /// Writes what the socket takes at once, without asking to be woken. Errors show again when the stream is polled. A TLS
     /// stream writes when it is polled.
     pub(super) fn write_now(&mut self, out: &mut VecDeque<Bytes>) {

@@ -13,7 +13,6 @@ mod cluster_and_configs;
 mod fixtures;
 mod groups;
 mod offsets;
-mod raw_producer;
 mod several_brokers;
 mod topics;
 mod transactions;

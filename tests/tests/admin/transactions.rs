@@ -6,10 +6,10 @@ use millstream_protocol::records::Compression;
 use millstream_protocol::{ErrorCode, IsolationLevel};
 use millstream_protocol_client::{AbortTransaction, ClientError, OffsetSpec, TransactionFilter};
 use millstream_testcontainers::JavaRecord;
+use millstream_tests::raw_producer::produce_unregistered;
 use millstream_tests::records::send;
 
 use crate::fixtures::{code, kafka, new_topic, only, partition, run, unique};
-use crate::raw_producer::produce_unregistered;
 
 fn record() -> JavaRecord {
     JavaRecord { partition: Some(0), value: Some(b"value".to_vec()), ..JavaRecord::default() }

@@ -14,8 +14,13 @@ use millstream_protocol::{
 };
 
 /// Puts a record of a transaction into a partition that was never registered with it, in a version of Produce from
-/// before brokers registered partitions themselves: the transaction will hang.
-pub(crate) fn produce_unregistered(
+/// before brokers registered partitions themselves: the transaction will hang. `address` is `host:port` of the leader, which
+/// must not verify partitions (`transaction.partition.verification.enable=false`).
+///
+/// # Panics
+///
+/// If the broker does not take it.
+pub fn produce_unregistered(
     address: &str,
     partition: &TopicPartition,
     transactional_id: &str,

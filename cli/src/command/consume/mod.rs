@@ -1,0 +1,65 @@
+//! `millstream consume`: the records of a topic, up to its end or on and on.
+
+mod bounds;
+mod member;
+mod partitions;
+mod printer;
+
+use millstream_protocol::IsolationLevel;
+use millstream_protocol_client::{ClientConfig, FetchError};
+
+use self::printer::Printer;
+use super::CommandError;
+use crate::args::records::{ConsumeArguments, IsolationLevelArgument};
+use crate::cluster::with_signals;
+use crate::exit_code;
+use crate::position::Position;
+
+pub(crate) fn run(arguments: ConsumeArguments) -> Result<(), CommandError> {
+    let config = config(&arguments)?;
+    with_signals(config, |client, mut signals| async move {
+        let mut printer = Printer::new(&arguments);
+        if arguments.group.is_some() {
+            return member::consume(&client, signals, &arguments, &mut printer).await;
+        }
+        tokio::select! {
+            ended = partitions::consume(&client, &arguments, &mut printer) => ended,
+            // Who follows has no other way to end it.
+            signal = signals.next() => if arguments.follow { Ok(()) } else { Err(signal.into()) },
+        }
+    })
+}
+
+fn config(arguments: &ConsumeArguments) -> Result<ClientConfig, CommandError> {
+    let mut config = arguments.cluster.config()?;
+    match arguments.isolation_level {
+        Some(IsolationLevelArgument::ReadCommitted) => {
+            config.isolation_level = IsolationLevel::ReadCommitted;
+        }
+        Some(IsolationLevelArgument::ReadUncommitted) => {
+            config.isolation_level = IsolationLevel::ReadUncommitted;
+        }
+        None => {}
+    }
+    if let Some(group) = &arguments.group {
+        config.set("group.id", group)?;
+        let reset = match arguments.from {
+            Position::Beginning => "earliest",
+            Position::End => "latest",
+            _ => {
+                let text = "a group begins where it has committed, else at --from beginning or end; `millstream group reset-offsets` moves it elsewhere";
+                return Err(CommandError::says(exit_code::USAGE, text));
+            }
+        };
+        if !config.is_explicit("auto.offset.reset") {
+            config.set("auto.offset.reset", reset)?;
+        }
+    }
+    Ok(config)
+}
+
+/// A partition that can not be read on.
+fn failed(partition: &impl std::fmt::Display, error: FetchError) -> CommandError {
+    let code = exit_code::of(&error);
+    CommandError::says(code, format!("failed to read {partition}: {error}"))
+}

@@ -1,0 +1,118 @@
+//! Where records went.
+
+use std::collections::BTreeMap;
+
+use millstream_protocol_client::{Delivery, RecordMetadata};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::command::CommandError;
+use crate::output::{self, OutputFormat};
+
+/// Records that are acknowledged, by partition.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    partitions: BTreeMap<i32, Range>,
+}
+
+#[derive(Debug)]
+struct Range {
+    records: u64,
+    first: Option<i64>,
+    last: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    topic: &'a str,
+    partition: i32,
+    /// Null if the broker had the record already, after a lost answer, and does not say where.
+    offset: Option<i64>,
+}
+
+/// Waits for each record in turn, and for JSON prints where it is. The first failure ends it.
+pub(super) async fn settle(
+    mut deliveries: mpsc::Receiver<Delivery>,
+    output: OutputFormat,
+) -> Result<Written, CommandError> {
+    let mut written = Written::default();
+    let mut lines = Vec::new();
+    while let Some(delivery) = deliveries.recv().await {
+        let partition = delivery.topic_partition().clone();
+        let at = delivery.wait().await.map_err(|error| {
+            let cause = CommandError::from(error);
+            let text = format!("failed to write to {partition}: {}", cause.cause);
+            CommandError::says(cause.exit_code, text)
+        })?;
+        written.add(&at);
+        if output == OutputFormat::Json {
+            let (topic, partition) = (&*partition.topic, partition.partition);
+            serde_json::to_writer(&mut lines, &Row { topic, partition, offset: at.offset })?;
+            lines.push(b'\n');
+            if deliveries.is_empty() || lines.len() > LINES_BYTES {
+                output::print(&lines)?;
+                lines.clear();
+            }
+        }
+    }
+    output::print(&lines)?;
+    Ok(written)
+}
+
+impl Written {
+    fn add(&mut self, at: &RecordMetadata) {
+        let empty = Range { records: 0, first: None, last: None };
+        let range = self.partitions.entry(at.topic_partition.partition).or_insert(empty);
+        range.records += 1;
+        range.first = range.first.or(at.offset);
+        range.last = at.offset.or(range.last);
+    }
+
+    /// A line for people.
+    pub(super) fn text(&self, topic: &str) -> String {
+        let records: u64 = self.partitions.values().map(|range| range.records).sum();
+        let noun = if records == 1 { "record" } else { "records" };
+        if self.partitions.is_empty() || self.partitions.len() > MOST_SHOWN {
+            let partitions = self.partitions.len();
+            return format!("{topic}: {records} {noun} written to {partitions} partitions\n");
+        }
+        let places =
+            self.partitions.iter().map(|(partition, range)| match (range.first, range.last) {
+                (Some(first), Some(last)) if first == last => {
+                    format!("{partition} (offset {first})")
+                }
+                (Some(first), Some(last)) => format!("{partition} (offsets {first} to {last})"),
+                _ => partition.to_string(),
+            });
+        let places: Vec<_> = places.collect();
+        let plural = if places.len() == 1 { "partition" } else { "partitions" };
+        format!("{topic}: {records} {noun} written to {plural} {}\n", places.join(", "))
+    }
+}
+
+/// More partitions are only counted.
+const MOST_SHOWN: usize = 8;
+/// Written at once.
+const LINES_BYTES: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use millstream_protocol::TopicPartition;
+
+    use super::*;
+
+    #[test]
+    fn partitions_and_offsets_are_told() {
+        let mut written = Written::default();
+        assert_eq!(written.text("out"), "out: 0 records written to 0 partitions\n");
+        for (partition, offset) in [(2, Some(7)), (0, Some(1)), (0, Some(2)), (1, None)] {
+            written.add(&RecordMetadata {
+                topic_partition: TopicPartition::new("out", partition),
+                offset,
+                log_append_time_ms: None,
+            });
+        }
+        let expected = "out: 4 records written to partitions 0 (offsets 1 to 2), 1, 2 (offset 7)\n";
+        assert_eq!(written.text("out"), expected);
+    }
+}
