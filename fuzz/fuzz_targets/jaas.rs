@@ -1,11 +1,4 @@
-//! A JAAS text is read, or refused at a place inside it.
+//! See `millstream-fuzz-targets`.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use millstream_protocol::sasl::jaas::JaasModule;
-
-fuzz_target!(|text: &str| {
-    if let Err(error) = JaasModule::parse(text) {
-        assert!(error.position >= 1 && error.position <= text.chars().count() + 1);
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| (millstream_fuzz_targets::target("jaas").run)(input));

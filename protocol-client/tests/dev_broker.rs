@@ -233,6 +233,73 @@ async fn committed_records_are_read_and_aborted_ones_are_not() {
     }
 }
 
+/// B073: a reader of committed records waits in the broker while a transaction is open, is not answered again and again, and
+/// hears of the commit long before its waiting time is over.
+#[tokio::test]
+async fn a_long_poll_ends_soon_after_the_commit() {
+    let broker = DevBroker::start(DevBrokerConfig::default()).unwrap();
+    let mut config = ClientConfig::new(broker.address());
+    config.fetch_max_wait = Duration::from_secs(50);
+    config.fetch_min_bytes = 20;
+    let client = soon(KafkaClient::connect(config)).await.unwrap();
+    let partitions = topic(&client, "t", 1).await;
+    let mut reader = consumer(&client, &partitions, IsolationLevel::ReadCommitted);
+    let producer = client.producer(Some("id"));
+    soon(producer.init_transactions()).await.unwrap();
+    producer.begin_transaction(1).unwrap();
+    for _ in 0..20 {
+        producer.send_batch(partitions[0].clone(), batch(&["open", "still open"]), 1);
+        soon(producer.flush(1)).await.unwrap();
+    }
+    let begun = tokio::time::Instant::now();
+    soon(producer.commit_transaction(COMMIT_LIMIT)).await.unwrap();
+    let mut progress = 0;
+    loop {
+        match soon(reader.next()).await.expect("open") {
+            FetchEvent::Records(_) => break,
+            FetchEvent::Progress { .. } => progress += 1,
+            FetchEvent::Failed { error, .. } => panic!("{error}"),
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    assert!(progress <= 2, "{progress} answers without anything");
+    client.close().await;
+    broker.stop().await;
+}
+
+/// B112: neither what is buffered nor what is under way.
+#[tokio::test]
+async fn records_of_a_partition_that_was_taken_away_are_not_handed_out() {
+    let (broker, client) = cluster(2).await;
+    let partitions = topic(&client, "t", 2).await;
+    let producer = client.producer(None);
+    let mut reader = consumer(&client, &partitions, IsolationLevel::ReadCommitted);
+    for partition in &partitions {
+        producer.send_batch(partition.clone(), batch(&["x"]), 0);
+    }
+    soon(producer.flush(0)).await.unwrap();
+    let kept = loop {
+        if let FetchEvent::Records(fetched) = soon(reader.next()).await.expect("open") {
+            break fetched.topic_partition;
+        }
+    };
+    let taken = partitions.iter().find(|partition| **partition != kept).unwrap();
+    reader.unassign(taken);
+    for partition in &partitions {
+        producer.send_batch(partition.clone(), batch(&["y"]), 1);
+    }
+    soon(producer.flush(1)).await.unwrap();
+    loop {
+        let event = soon(reader.next()).await.expect("open");
+        assert_eq!(event.topic_partition(), &kept, "{event:?}");
+        if matches!(event, FetchEvent::Records(_)) {
+            break;
+        }
+    }
+    client.close().await;
+    broker.stop().await;
+}
+
 #[tokio::test]
 async fn a_second_producer_of_the_same_id_fences_the_first() {
     let (broker, client) = cluster(2).await;

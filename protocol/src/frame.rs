@@ -5,14 +5,17 @@ use thiserror::Error;
 
 /// Collects bytes from a socket and hands out whole frames (without their size).
 ///
-/// The size is checked before room for the frame is reserved. A byte is copied at most once on its way in: not at all
-/// if the driver reads into [`FrameDecoder::read_buffer`], save the first bytes of a frame (fewer than
-/// [`READ_BYTES`]) that came in one read with the end of another. Frames are slices of the read buffer: keep what
-/// must live long as a copy.
+/// The size is checked before room for the frame is reserved, and a size alone is not believed far: room beyond
+/// [`EAGER_BYTES`] is made as bytes arrive, at most doubling, unless the peer has sent frames of about that size before. A
+/// byte is copied at most once on its way in: not at all if the driver reads into [`FrameDecoder::read_buffer`], save the
+/// first bytes of a frame (fewer than [`READ_BYTES`]) that came in one read with the end of another, and the first frames
+/// above [`EAGER_BYTES`]. Frames are slices of the read buffer: keep what must live long as a copy.
 #[derive(Debug)]
 pub struct FrameDecoder {
     max_frame_bytes: usize,
     buffer: BytesMut,
+    /// The largest frame that came whole: so much the peer has shown that it does send.
+    largest_frame_bytes: usize,
 }
 
 impl FrameDecoder {
@@ -20,20 +23,20 @@ impl FrameDecoder {
     /// largest batch of any topic read: a broker sends a batch whole, whatever `fetch.max.bytes` says (KIP-74).
     #[must_use]
     pub fn new(max_frame_bytes: usize) -> Self {
-        Self { max_frame_bytes, buffer: BytesMut::new() }
+        Self { max_frame_bytes, buffer: BytesMut::new(), largest_frame_bytes: 0 }
     }
 
-    /// Where the driver should read to: has room for the rest of the present frame or [`READ_BYTES`], whichever is
-    /// more. Call [`FrameDecoder::next_frame`] until it returns `None` or an error after every read.
+    /// Where the driver should read to: has room for [`READ_BYTES`] at least, and for the rest of the present frame as far
+    /// as its size is believed. Call [`FrameDecoder::next_frame`] until it returns `None` or an error after every read.
     pub fn read_buffer(&mut self) -> &mut BytesMut {
-        let wanted = self.missing_bytes().max(READ_BYTES);
+        let wanted = self.missing_bytes().min(self.believed_bytes()).max(READ_BYTES);
         self.buffer.reserve(wanted);
         &mut self.buffer
     }
 
     /// Takes `bytes` in, by copying them.
     pub fn push(&mut self, bytes: &[u8]) {
-        let missing = self.missing_bytes();
+        let missing = self.missing_bytes().min(self.believed_bytes());
         if missing > bytes.len() {
             self.buffer.reserve(missing);
         }
@@ -63,6 +66,7 @@ impl FrameDecoder {
         if self.buffer.len() - SIZE_BYTES < size {
             return Ok(None);
         }
+        self.largest_frame_bytes = self.largest_frame_bytes.max(size);
         self.buffer.advance(SIZE_BYTES);
         Ok(Some(self.buffer.split_to(size).freeze()))
     }
@@ -79,6 +83,11 @@ impl FrameDecoder {
             Ok(bytes) if bytes <= self.max_frame_bytes => Ok(Some(bytes)),
             _ => Err(FrameError::of_size(*size, self.max_frame_bytes)),
         }
+    }
+
+    /// How much room may be made at once for bytes that a size announces.
+    fn believed_bytes(&self) -> usize {
+        EAGER_BYTES.max(2 * self.largest_frame_bytes).max(self.buffer.len())
     }
 
     /// Bytes that the present frame still lacks; 0 if its size is unknown or refused.
@@ -158,6 +167,10 @@ impl FrameError {
 
 /// Room the decoder offers for a read when it knows of no larger frame.
 pub const READ_BYTES: usize = 64 * 1024;
+
+/// Room the decoder makes for a frame of which nothing but its size has come. A fetched partition
+/// (`max.partition.fetch.bytes`, 1 MiB) fits.
+pub const EAGER_BYTES: usize = 2 << 20;
 
 const SIZE_BYTES: usize = 4;
 const TLS_ALERT: u8 = 0x15;

@@ -204,6 +204,8 @@ fn a_signal_ends_the_job_with_no_transaction_left_open() {
     assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
 }
 
+/// B053: a job has one transactional id, whatever its parallelism, and each start fences it; so no transaction of a run that
+/// ended at once blocks the readers of its output.
 #[test]
 fn a_second_signal_ends_the_job_at_once_and_the_next_start_makes_it_good() {
     let stage = Stage::new();
@@ -289,6 +291,7 @@ fn a_job_that_is_stopped_while_it_looks_for_a_broker_ends_at_once() {
     );
 }
 
+/// B096.
 #[test]
 fn a_topic_that_was_made_anew_is_not_read_from_the_old_offsets() {
     let stage = Stage::new();

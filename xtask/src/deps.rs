@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: who may depend on whom.
 
-use crate::steps::{Outcome, metadata};
+use crate::steps::{Outcome, cargo, metadata};
 
 /// What a crate of the workspace may use: of ours in its code, of ours in its tests as well, and what it must never have.
 struct Rule {
@@ -11,6 +11,12 @@ struct Rule {
 }
 
 const EVERYTHING: &[&str] = &["*"];
+
+/// Sans-io: what must not be anywhere below this crate, however far down. That its own code asks neither sockets nor clocks
+/// is held by `protocol/clippy.toml`.
+const SANS_IO: &str = "millstream-protocol";
+const IO_CRATES: &[&str] =
+    &["tokio", "mio", "socket2", "async-std", "smol", "async-io", "polling", "hyper", "rustls"];
 
 /// The table of ARCHITECTURE.md.
 const RULES: &[Rule] = &[
@@ -62,6 +68,12 @@ const RULES: &[Rule] = &[
         tests_use: &[],
         never: &["millstream-protocol-client", "kafka-protocol"],
     },
+    Rule {
+        package: "millstream-fuzz-targets",
+        uses: &["millstream-protocol", "millstream-protocol-client"],
+        tests_use: &[],
+        never: &["tokio", "fjall"],
+    },
     Rule { package: "millstream-tests", uses: EVERYTHING, tests_use: &[], never: &[] },
     Rule { package: "millstream-bench", uses: EVERYTHING, tests_use: &[], never: &[] },
     Rule { package: "xtask", uses: &[], tests_use: &[], never: &["tokio"] },
@@ -94,7 +106,17 @@ pub(crate) fn run() -> Outcome {
         ours.sort();
         println!("  {name}: {}", if ours.is_empty() { "-".to_owned() } else { ours.join(", ") });
     }
+    let args = ["tree", "--package", SANS_IO, "--edges", "normal,build", "--prefix", "none"];
+    wrong.extend(io_crates(&cargo(&args).output()?).map(|found| {
+        format!("{SANS_IO} must not have {found} below it; cargo tree -p {SANS_IO} -i {found}")
+    }));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Those of the forbidden crates that a tree names, one crate a line.
+fn io_crates(tree: &str) -> impl Iterator<Item = &str> {
+    let names = tree.lines().filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| IO_CRATES.contains(name))
 }
 
 fn is_allowed(rule: &Rule, used: &str, in_tests: bool, is_ours: bool) -> bool {
@@ -112,6 +134,12 @@ mod tests {
 
     fn rule(package: &str) -> &'static Rule {
         RULES.iter().find(|rule| rule.package == package).unwrap()
+    }
+
+    #[test]
+    fn a_socket_far_below_is_noticed() {
+        let tree = "millstream-protocol v0.1.0 (/x)\nbytes v1.11.0\nmio v1.0.3\ntokio-util v0.7\n";
+        assert_eq!(io_crates(tree).collect::<Vec<_>>(), ["mio"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod deps;
 mod dist;
 mod empty_root;
+mod fuzz;
 mod sizes;
 mod steps;
 mod test;
@@ -20,6 +21,7 @@ usage: cargo xtask <task>
   fix      formats, and applies what clippy can apply by itself
   test     all tests; real-broker tests run where a JVM with Maven or a Docker engine is, and are counted as skipped elsewhere
            (further arguments go to `cargo test`)
+  fuzz     coverage-guided fuzzing: fuzz [--seconds N] [--keep] [TARGET...]; needs cargo-fuzz and a nightly compiler
   dist     builds the static binary into <target>/dist/millstream and checks it
   fmt | clippy | docs | deny | sizes | deps
            one check each";
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         "verify" => verify(),
         "fix" => fix(),
         "test" => test::run(&rest),
+        "fuzz" => fuzz::run(&rest),
         "dist" => dist::run(),
         "fmt" => fmt(),
         "clippy" => clippy(),

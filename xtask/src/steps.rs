@@ -25,6 +25,13 @@ pub(crate) fn cargo(args: &[&str]) -> Step {
 }
 
 impl Step {
+    /// A step that runs a program found on the `PATH`. `cargo +nightly` is rustup's, not the one that runs this.
+    pub(crate) fn of_path(program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        Self { command, shown: format!("{program} {}", args.join(" ")) }
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.shown = format!("{name}={:?} {}", value.as_ref(), self.shown);
         self.command.env(name, value);

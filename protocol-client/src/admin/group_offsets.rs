@@ -1,6 +1,6 @@
 //! Offsets that are kept under a group's name, without being a member of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_protocol::messages::kp::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -120,15 +120,16 @@ impl KafkaClient {
             let Response::OffsetFetch(response) = response else { return Answer::left_out() };
             let mut committed = BTreeMap::new();
             let mut failed = ErrorCode(response.error_code);
+            let mut silent: BTreeSet<&TopicPartition> = partitions.into_iter().flatten().collect();
             for topic in &response.topics {
                 for partition in &topic.partitions {
                     let code = ErrorCode(partition.error_code);
                     if code.is_error() && (!failed.is_error() || may_pass(failed)) {
                         failed = code;
                     }
+                    let tp = TopicPartition::new(topic.name.as_str(), partition.partition_index);
+                    silent.remove(&tp);
                     if partition.committed_offset >= 0 {
-                        let tp =
-                            TopicPartition::new(topic.name.as_str(), partition.partition_index);
                         let offset = CommittedOffset {
                             offset: partition.committed_offset,
                             leader_epoch: partition.committed_leader_epoch,
@@ -139,6 +140,8 @@ impl KafkaClient {
                 }
             }
             match failed {
+                // What is left out is not known, which is not the same as not committed.
+                ErrorCode::NONE if !silent.is_empty() => Answer::left_out(),
                 ErrorCode::NONE => Answer::Done(committed),
                 code if may_pass(code) => Answer::Again(code.to_string()),
                 code => Answer::of_code(attempts, code, None::<&str>),

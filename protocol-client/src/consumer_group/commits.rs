@@ -181,3 +181,6 @@ fn failed(job: CommitJob, error: CommitError) -> CommitOutcome {
 
 /// A topic may just have been created, or be gone for good.
 const TRIES_OF_UNKNOWN_TOPICS: u32 = 5;
+
+#[cfg(test)]
+mod tests;

@@ -421,6 +421,10 @@ impl GroupConsumer {
                     self.tell(Message::Reset(topic_partition));
                     return None;
                 }
+                if matches!(error, FetchError::TopicRecreated { .. }) {
+                    // Positions in the old topic must never be committed to the new one.
+                    self.shared.lock().processed.remove(&topic_partition);
+                }
                 let error = PositionError::Fetch(error);
                 Some(ConsumerEvent::Failed { topic_partition, error })
             }

@@ -44,6 +44,9 @@ pub enum PositionError {
         /// The group.
         group: Arc<str>,
     },
+    /// The topic was deleted before a start position was found.
+    #[error("the topic does not exist any more")]
+    UnknownTopic,
     /// Reading failed. An offset outside the log comes here only with `auto.offset.reset=none`.
     #[error(transparent)]
     Fetch(#[from] FetchError),

@@ -90,7 +90,7 @@ pub(super) async fn committed(
                 continue;
             }
         };
-        let (verdict, found) = offsets::fetched(&response);
+        let (verdict, found) = offsets::fetched(&response, partitions);
         match verdict {
             Verdict::Done => return Ok(found),
             Verdict::Retry(code) | Verdict::RetryForAWhile(code) => {

@@ -344,6 +344,18 @@ impl GroupTask {
                 tracing::warn!(%error, "start positions are looked up once more");
                 self.start_positions(asked);
             }
+            // One topic that was deleted meanwhile must not stop the others.
+            Err(ClientError::UnknownTopic { topic, .. }) => {
+                let (gone, others): (BTreeSet<_>, BTreeSet<_>) =
+                    asked.into_iter().partition(|tp| *tp.topic == *topic);
+                for tp in gone {
+                    self.starting.remove(&tp);
+                    self.shared.push(GroupNews::Failed(tp, PositionError::UnknownTopic));
+                }
+                if !others.is_empty() {
+                    self.start_positions(others);
+                }
+            }
             Err(source) => {
                 let group = self.group.clone();
                 self.finish(GroupConsumerError::StartPositions { group, source });
@@ -372,6 +384,9 @@ impl GroupTask {
             // The policy is checked before a reset is asked for.
             Ok(None) => {}
             Err(error) if error.recovery() == Recovery::Retriable => self.reset(partition),
+            Err(ClientError::UnknownTopic { .. }) => {
+                self.shared.push(GroupNews::Failed(partition, PositionError::UnknownTopic));
+            }
             Err(source) => {
                 let group = self.group.clone();
                 self.finish(GroupConsumerError::StartPositions { group, source });

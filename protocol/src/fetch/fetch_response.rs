@@ -189,6 +189,11 @@ impl Fetcher {
             return;
         }
         if let Some(diverging) = answer.diverging_epoch {
+            if diverging.epoch < 0 || diverging.end_offset < 0 {
+                // The leader knows nothing of the epoch, which is no loss by itself: the log's bounds tell.
+                state.phase = Phase::Diagnosing(Bound::Earliest);
+                return;
+            }
             let error = FetchError::Truncated {
                 position: state.offset,
                 leader_epoch: state.leader_epoch,

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::{FrameDecoder, FrameError, READ_BYTES};
+use super::{EAGER_BYTES, FrameDecoder, FrameError, READ_BYTES};
 
 fn decoder_after(bytes: &[u8]) -> FrameDecoder {
     let mut decoder = FrameDecoder::new(1024);
@@ -59,6 +59,44 @@ fn large_frame_is_read_in_place() {
     let frame = decoder.next_frame().expect("size is legal").expect("frame is whole");
     assert_eq!(frame.len(), 0x8_0000);
     assert_eq!(frame.as_ptr(), address.wrapping_add(4));
+}
+
+#[test]
+fn a_size_alone_takes_little_memory_and_bytes_earn_more() {
+    let mut decoder = FrameDecoder::new(128 << 20);
+    decoder.read_buffer().put_slice(&[0x07, 0, 0, 0]);
+    assert_eq!(decoder.next_frame(), Ok(None));
+    assert!(decoder.read_buffer().capacity() < 2 * EAGER_BYTES + READ_BYTES);
+    let mut arrived = 4;
+    while arrived < 10 << 20 {
+        let place = decoder.read_buffer();
+        assert!(place.capacity() <= 2 * EAGER_BYTES.max(2 * arrived) + READ_BYTES);
+        place.put_bytes(1, READ_BYTES);
+        arrived += READ_BYTES;
+        assert_eq!(decoder.next_frame(), Ok(None));
+    }
+}
+
+#[test]
+fn a_peer_that_sends_large_frames_has_the_next_one_read_in_place() {
+    let mut decoder = FrameDecoder::new(128 << 20);
+    let size = 5 << 20;
+    for _ in 0..3 {
+        decoder.read_buffer().put_i32(5 << 20);
+        assert_eq!(decoder.next_frame(), Ok(None));
+        let mut missing = size;
+        while missing > 0 {
+            let place = decoder.read_buffer();
+            let room = missing.min(place.capacity() - place.len());
+            place.put_bytes(1, room);
+            missing -= room;
+        }
+        let frame = decoder.next_frame().expect("size is legal").expect("frame is whole");
+        assert_eq!(frame.len(), size);
+    }
+    decoder.read_buffer().put_i32(5 << 20);
+    let place = decoder.read_buffer();
+    assert!(place.capacity() - place.len() >= size, "room for all of it at once");
 }
 
 #[test]

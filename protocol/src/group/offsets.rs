@@ -3,7 +3,7 @@
 //! One commit of a member should be under way at a time: answers may overtake each other on their way through retries, and
 //! a committed offset must never go back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::MemberIdentity;
@@ -151,20 +151,25 @@ pub fn fetch_request<'a>(
         .with_require_stable(require_stable)
 }
 
-/// What the answer to such a question holds. Partitions without a committed offset are absent.
+/// What the answer to such a question holds. Partitions without a committed offset are absent. An answer that leaves out
+/// one that was `asked` for says nothing of it, and must not pass for "none": reading would begin elsewhere.
 #[must_use]
-pub fn fetched(
+pub fn fetched<'a>(
     response: &OffsetFetchResponse,
+    asked: impl IntoIterator<Item = &'a TopicPartition>,
 ) -> (Verdict, BTreeMap<TopicPartition, OffsetAndMetadata>) {
     let mut found = BTreeMap::new();
+    let mut silent: BTreeSet<&TopicPartition> = asked.into_iter().collect();
     let mut codes = vec![ErrorCode(response.error_code)];
     for topic in &response.topics {
         for partition in &topic.partitions {
             codes.push(ErrorCode(partition.error_code));
+            let key = TopicPartition::new(topic.name.0.as_str(), partition.partition_index);
+            silent.remove(&key);
             if partition.committed_offset >= 0 {
                 let metadata = partition.metadata.as_ref().map_or("", |text| text.as_str());
                 found.insert(
-                    TopicPartition::new(topic.name.0.as_str(), partition.partition_index),
+                    key,
                     OffsetAndMetadata {
                         offset: partition.committed_offset,
                         leader_epoch: partition.committed_leader_epoch,
@@ -174,7 +179,12 @@ pub fn fetched(
             }
         }
     }
-    (Verdict::worst(codes.into_iter()), found)
+    match Verdict::worst(codes.into_iter()) {
+        Verdict::Done if !silent.is_empty() => {
+            (Verdict::Retry(ErrorCode::UNKNOWN_SERVER_ERROR), found)
+        }
+        verdict => (verdict, found),
+    }
 }
 
 fn text(text: &str) -> StrBytes {

@@ -421,6 +421,7 @@ impl NetworkClient {
         if throttle.is_zero() {
             return;
         }
+        let throttle = throttle.min(LONGEST_THROTTLE);
         let until = now.after(throttle);
         let known = self.muted_until.entry(key.node).or_insert(until);
         *known = until.max(*known);
@@ -431,6 +432,10 @@ impl NetworkClient {
         }
     }
 }
+
+/// A broker that asks for more is asked again after this time: a corrupt answer must not silence the client for weeks. Brokers
+/// hold back by themselves whoever comes too early.
+const LONGEST_THROTTLE: Duration = Duration::from_secs(300);
 
 /// So many failures in a row count for one that retrying does not cure.
 const SECURITY_FAILURES: u32 = 16;

@@ -237,11 +237,15 @@ fn update_partition(
     version: i16,
 ) {
     // Below v9 (brokers before 2.4) an answer may carry an old epoch; without epochs there is no order to keep.
-    let leader_epoch = if version >= 9 { seen.leader_epoch } else { -1 };
-    if let Some(known) = known.get(&seen.partition_index)
-        && leader_epoch < known.leader_epoch
-    {
-        return;
+    let mut leader_epoch = if version >= 9 { seen.leader_epoch } else { -1 };
+    if let Some(known) = known.get(&seen.partition_index) {
+        if leader_epoch < 0 {
+            // Brokers that have just come up may not know it. The leader may be another by now, but not an older one.
+            leader_epoch = known.leader_epoch;
+        }
+        if leader_epoch < known.leader_epoch {
+            return;
+        }
     }
     let partition = PartitionMetadata {
         leader: (seen.leader_id.0 >= 0).then_some(NodeId(seen.leader_id.0)),

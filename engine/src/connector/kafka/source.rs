@@ -309,3 +309,6 @@ fn position(found: &Found, offset: i64) -> SourcePosition {
         finished: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

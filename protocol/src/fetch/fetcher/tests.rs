@@ -278,6 +278,7 @@ fn broker_behind_our_metadata_is_asked_again_without_new_metadata() {
     assert!(fetcher.poll_timeout().is_some());
 }
 
+/// B098: a topic that is gone ends its own partitions in time, and no others.
 #[test]
 fn unavailable_leader_is_borne_for_ever_unknown_topic_is_not() {
     let mut fetcher = fetcher(&[(0, 10), (1, 20)]);
@@ -404,6 +405,7 @@ fn refused_offset_that_is_in_range_is_tried_again_without_its_epoch_then_fails()
     );
 }
 
+/// B084: a leader that can not be reached, for its name does not resolve or otherwise, resets nothing.
 #[test]
 fn bounds_are_asked_for_again_when_the_answer_fails() {
     let mut fetcher = fetcher(&[(0, 10)]);
@@ -496,6 +498,28 @@ fn failures_of_the_data_name_what_is_wrong_and_leave_the_position() {
     }
 }
 
+/// B088: a leader that knows no end of our epoch has not lost anything. Its log's bounds are asked for, and reading goes on.
+#[test]
+fn undefined_end_of_an_epoch_is_no_truncation() {
+    for (epoch, end_offset) in [(-1, -1), (3, -1), (-1, 6)] {
+        let mut fetcher = fetcher(&[(0, 10)]);
+        let undefined = FetchPartitionResponse {
+            diverging_epoch: Some(EpochEndOffset { epoch, end_offset }),
+            ..data(0, vec![])
+        };
+        exchange(&mut fetcher, 7, vec![undefined]);
+        for offset in [0, 90] {
+            let request = fetcher.poll_request(T0, &leaders()).unwrap();
+            fetcher.handle_response(T0, request.token, Ok(listed(ErrorCode::NONE, offset)));
+        }
+        assert_eq!(events(&mut fetcher), vec![]);
+        let at = fetcher.poll_timeout().unwrap();
+        fetcher.handle_timeout(at);
+        let next = fetch_request(&mut fetcher, at).topics[0].partitions[0];
+        assert_eq!((next.fetch_offset, next.last_fetched_epoch), (10, -1));
+    }
+}
+
 #[test]
 fn whole_batches_before_a_corrupt_one_are_delivered_first() {
     let mut fetcher = fetcher(&[(0, 10)]);
@@ -514,6 +538,7 @@ fn whole_batches_before_a_corrupt_one_are_delivered_first() {
     );
 }
 
+/// B096: both ids are named.
 #[test]
 fn recreated_topic_fails_its_partitions() {
     let mut fetcher = fetcher(&[(0, 10)]);

@@ -69,6 +69,7 @@ fn a_commit_carries_member_generation_and_the_next_offset() {
     assert_eq!((partition.committed_offset, partition.committed_leader_epoch), (10, 3));
 }
 
+/// Case B063: only stable offsets are asked for, and a partition that the answer leaves out is not one without an offset.
 #[test]
 fn committed_offsets_are_read_and_missing_ones_are_absent() {
     let partition = |index: i32, offset: i64, code: ErrorCode| {
@@ -87,10 +88,13 @@ fn committed_offsets_are_read_and_missing_ones_are_absent() {
     };
     let whole = response(vec![partition(0, 5, ErrorCode::NONE), partition(1, -1, ErrorCode::NONE)]);
     let found = BTreeMap::from([(TopicPartition::new("t", 0), OffsetAndMetadata::new(5, 2))]);
-    assert_eq!(fetched(&whole), (Verdict::Done, found));
+    let asked = set(&[0, 1]);
+    assert_eq!(fetched(&whole, &asked), (Verdict::Done, found));
+    let left_out = fetched(&whole, &set(&[0, 1, 2])).0;
+    assert_eq!(left_out, Verdict::Retry(ErrorCode::UNKNOWN_SERVER_ERROR));
     let unstable = ErrorCode::UNSTABLE_OFFSET_COMMIT;
     let waits = response(vec![partition(0, -1, unstable)]);
-    assert_eq!(fetched(&waits).0, Verdict::Retry(unstable));
+    assert_eq!(fetched(&waits, &set(&[0])).0, Verdict::Retry(unstable));
     let request = fetch_request("g", &set(&[1, 0]), true);
     let asked = request.topics.as_ref().map(|topics| topics[0].partition_indexes.clone());
     assert_eq!((asked, request.require_stable), (Some(vec![0, 1]), true));

@@ -126,6 +126,7 @@ fn a_login_that_can_not_be_had_is_told() {
     }
 }
 
+/// B123: requests that wait get an answer of their own, also if the handshake ends in the middle.
 #[test]
 fn a_broker_that_closes_during_authentication_is_tried_again() {
     let mut script = script();

@@ -162,3 +162,28 @@ fn metadata_are_learnt_from_the_first_broker_that_answers() {
     assert_eq!(script.client.metadata().controller(), Some(NodeId(1)));
     assert_eq!(script.closed.len(), 1, "the bootstrap connection is not needed any more");
 }
+
+/// B104: while every broker is down, each is tried with backoff; when they come back, those that were learnt serve, and the
+/// bootstrap address is not needed.
+#[test]
+fn learnt_brokers_are_reached_again_after_all_were_down() {
+    let mut script = Script::with_brokers(2);
+    script.send(1, Destination::Node(NodeId(2)), ask());
+    let mut attempts = 0;
+    for _ in 0..20 {
+        script.pass(Duration::from_secs(1));
+        while !script.connects.is_empty() {
+            attempts += 1;
+            script.refuse(DisconnectReason::Refused);
+        }
+    }
+    assert!((10..100).contains(&attempts), "{attempts} attempts in 20 s");
+    script.pass(Duration::from_secs(1));
+    while script.connects.front().is_some_and(|(_, address)| address != "b2:9092") {
+        script.refuse(DisconnectReason::Refused);
+    }
+    let (_, address) = script.accept();
+    assert_eq!(address, "b2:9092");
+    script.answer(super::script::answer());
+    assert!(script.result(1).is_ok());
+}

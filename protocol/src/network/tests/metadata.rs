@@ -40,6 +40,65 @@ fn partitions_left_out_for_a_moment_stay() {
     assert_eq!(metadata.brokers().len(), 3, "an answer without brokers tells nothing");
 }
 
+/// B086: brokers that have all been restarted do not know epochs at first. The last real one stays, and still orders answers.
+#[test]
+fn unknown_epochs_keep_the_last_known_one() {
+    let mut metadata = Metadata::default();
+    update(&mut metadata, &cluster(3, vec![topic("t", 1, &[(1, 5)])]));
+    for _ in 0..10 {
+        update(&mut metadata, &cluster(3, vec![topic("t", 1, &[(2, -1)])]));
+        assert_eq!(leader(&metadata, 0), Some((2, 5)));
+    }
+    update(&mut metadata, &cluster(3, vec![topic("t", 1, &[(3, 4)])]));
+    assert_eq!(leader(&metadata, 0), Some((2, 5)), "older than what is known");
+    update(&mut metadata, &cluster(3, vec![topic("t", 1, &[(3, 6)])]));
+    assert_eq!(leader(&metadata, 0), Some((3, 6)));
+}
+
+/// B100: what one writes to or reads is asked for each time, and an answer that leaves it out does not evict it.
+#[test]
+fn topics_in_use_are_never_evicted() {
+    let mut script = Script::with_brokers(1);
+    for name in ["t", "u"] {
+        script.client.track_topic(script.now, &Arc::from(name));
+    }
+    script.pass(Duration::from_millis(125));
+    script.accept();
+    let both = vec![topic("t", 1, &[(1, 1)]), topic("u", 2, &[(1, 1)])];
+    script.answer(Response::Metadata(cluster(1, both)));
+    for turn in 0..10 {
+        script.client.request_metadata_update(script.now);
+        script.pass(Duration::from_secs(2));
+        let sent = script.next();
+        let Request::Metadata(request) = &sent.request else { panic!("{sent:?}") };
+        assert_eq!(request.topics.as_ref().map(Vec::len), Some(2));
+        let partial =
+            if turn % 2 == 0 { topic("t", 1, &[(1, 1)]) } else { topic("u", 2, &[(1, 1)]) };
+        script.reply(&sent, Response::Metadata(cluster(1, vec![partial])));
+        for name in ["t", "u"] {
+            assert_eq!(script.client.metadata().partition_count(name), Some(1), "{name}");
+        }
+    }
+}
+
+/// B102: a broker that is still starting knows neither brokers nor topics. The old view stays, and is asked for again.
+#[test]
+fn empty_metadata_of_a_starting_broker_are_ignored() {
+    let mut script = Script::with_brokers(2);
+    script.client.track_topic(script.now, &Arc::from("t"));
+    script.pass(Duration::from_millis(125));
+    script.accept();
+    script.answer(Response::Metadata(cluster(2, vec![topic("t", 1, &[(2, 1)])])));
+    script.client.request_metadata_update(script.now);
+    script.pass(Duration::from_secs(2));
+    script.answer(Response::Metadata(MetadataResponse::default()));
+    assert_eq!(script.client.metadata().brokers().len(), 2);
+    assert_eq!(leader(script.client.metadata(), 0), Some((2, 1)));
+    script.pass(Duration::from_secs(2));
+    assert_eq!(script.sent.len(), 1, "asked again");
+}
+
+/// B096: the news name both ids.
 #[test]
 fn another_topic_of_the_same_name_is_reported_and_starts_afresh() {
     let mut metadata = Metadata::default();

@@ -350,6 +350,7 @@ fn waiting_for_ones_transaction_does_not_count_as_delivery_time() {
     assert_eq!(requests(&mut producer, late).len(), 1);
 }
 
+/// B180: the halves keep order and sequences.
 #[test]
 fn too_large_batch_is_halved_within_its_sequences() {
     let mut producer = registered();
@@ -370,6 +371,7 @@ fn too_large_batch_is_halved_within_its_sequences() {
     );
 }
 
+/// B180: where nothing can be split, the record is named.
 #[test]
 fn single_record_that_is_too_large_is_named() {
     let mut producer = registered();
@@ -385,6 +387,7 @@ fn single_record_that_is_too_large_is_named() {
     );
 }
 
+/// B051: a record that was accepted counts, although nothing of it was sent yet: the commit waits, and is sent.
 #[test]
 fn commit_waits_for_acknowledgements_and_ends_in_time() {
     let mut producer = registered();

@@ -48,6 +48,17 @@ impl<'a> CappedOutput<'a> {
         self.bytes.get_mut(self.filled..).unwrap_or_default()
     }
 
+    /// Makes the next [`CappedOutput::spare`] larger than the last, for decoders that need all of it at once; false if it
+    /// was as large as the cap allows.
+    pub(super) fn enlarge(&mut self) -> bool {
+        let largest = self.limit.saturating_add(1);
+        if self.bytes.len() >= largest {
+            return false;
+        }
+        self.grow(self.bytes.len().saturating_mul(2).min(largest));
+        true
+    }
+
     /// Takes `written` bytes of the last slice as output.
     pub(super) fn advance(&mut self, written: usize) -> Result<(), DecompressError> {
         self.filled = self.filled.saturating_add(written);

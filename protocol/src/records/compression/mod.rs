@@ -176,6 +176,9 @@ impl Decompressor {
     ) -> Result<Bytes, DecompressError> {
         self.output.clear();
         let expected = input.len().saturating_mul(self.expansion.clamp(1, MAX_EXPECTED_EXPANSION));
+        // Zstd begins anew if its output does not fit, so it is given a little more.
+        let slack = if compression == Compression::Zstd { input.len() } else { 0 };
+        let expected = expected.saturating_add(slack);
         let limit = limits.max_decompressed_batch_bytes;
         let mut output = CappedOutput::new(&mut self.output, expected, limit);
         match compression {

@@ -105,15 +105,35 @@ fn a_snappy_size_beyond_what_its_bytes_can_hold_is_a_lie() {
     assert_eq!(error.to_string(), "5 bytes of snappy cannot hold the declared 4294967295");
 }
 
+/// A decoder of streams would take what the window descriptor says: here 256 MiB, and 128 MiB.
 #[test]
-fn a_zstd_window_above_128_mib_is_refused() {
-    // Frame header: no single segment, no content size; window descriptor exponent 18 is 2^28.
-    let frame = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 18 << 3, 0x01, 0x00, 0x00];
-    let error = decode(Compression::Zstd, &frame).unwrap_err();
-    assert_eq!(error.to_string(), "zstd: Frame requires too much memory for decoding");
-    // One less is an empty block in a frame that is allowed.
-    let frame = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 17 << 3, 0x01, 0x00, 0x00];
-    assert_eq!(decode(Compression::Zstd, &frame), Ok(Bytes::new()));
+fn a_large_zstd_window_takes_no_memory() {
+    for exponent in [18, 17] {
+        // Frame header: no single segment, no content size. Then one raw block of a byte, the last.
+        let frame = [0x28, 0xB5, 0x2F, 0xFD, 0x00, exponent << 3, 0x09, 0x00, 0x00, b'x'];
+        let mut decoder = zstd::ZstdDecoder::default();
+        let mut bytes = BytesMut::new();
+        let mut output = CappedOutput::new(&mut bytes, frame.len(), 1 << 20);
+        decoder.decompress(&frame, &mut output).unwrap();
+        assert_eq!(output.finish(), "x");
+        assert!(decoder.context_bytes() < 1 << 20, "{} bytes", decoder.context_bytes());
+    }
+}
+
+/// An error about room must not make a few damaged bytes take all the room that a batch may have.
+#[test]
+fn damaged_zstd_takes_no_more_memory_than_its_bytes_could_fill() {
+    let good = ::zstd::bulk::compress(&[b'x'; 300], 1).unwrap();
+    for at in 4..good.len() {
+        for bit in 0..8 {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1 << bit;
+            let mut decompressor = Decompressor::new();
+            let limits = DecodeLimits { max_decompressed_batch_bytes: 1 << 30 };
+            let _ = decompressor.decompress(Compression::Zstd, &damaged, &limits);
+            assert!(decompressor.output.capacity() <= 4 * 32 * 1024 * damaged.len());
+        }
+    }
 }
 
 #[test]

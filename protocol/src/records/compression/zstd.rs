@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use zstd::zstd_safe::{
-    DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, get_error_name, get_frame_content_size,
-};
+use zstd::zstd_safe::{DCtx, get_error_name, get_frame_content_size};
 
 use super::{CappedOutput, DecompressError};
 
 /// A decoder whose context lives from batch to batch; making one costs more than a small batch.
+///
+/// Frames are decoded at once, straight into the output. A decoder that reads a stream would keep a
+/// window of its own, as large as the frame's first bytes ask for: 128 MiB for a batch of a few bytes.
 #[derive(Default)]
 pub(super) struct ZstdDecoder {
     context: Option<DCtx<'static>>,
@@ -27,18 +28,31 @@ impl ZstdDecoder {
         {
             return Err(output.too_large());
         }
-        let mut context = match self.context.take() {
+        let context = match &mut self.context {
             Some(context) => context,
-            None => new_context()?,
+            none => none.insert(
+                DCtx::try_create()
+                    .ok_or_else(|| DecompressError::corrupt("zstd is out of memory"))?,
+            ),
         };
-        let result = decompress_frames(&mut context, input, output);
-        // A frame may ask for a window of up to 128 MiB; that much is not kept for the next batch.
-        if context.sizeof() <= KEPT_CONTEXT_BYTES
-            && context.reset(ResetDirective::SessionOnly).is_ok()
-        {
-            self.context = Some(context);
+        // What a byte can become, so that damage does not cost the memory of a bomb.
+        let possible = input.len().saturating_mul(MAX_EXPANSION);
+        loop {
+            let room = output.spare();
+            let size = room.len();
+            match context.decompress(room, input) {
+                Ok(written) => return output.advance(written),
+                Err(TOO_SMALL) if size <= possible && output.enlarge() => {}
+                Err(TOO_SMALL) if size <= possible => return Err(output.too_large()),
+                Err(code) => return Err(corrupt(code)),
+            }
         }
-        result
+    }
+
+    /// Memory that lives from batch to batch.
+    #[cfg(test)]
+    pub(super) fn context_bytes(&self) -> usize {
+        self.context.as_ref().map_or(0, DCtx::sizeof)
     }
 }
 
@@ -48,40 +62,11 @@ impl fmt::Debug for ZstdDecoder {
     }
 }
 
-fn new_context() -> Result<DCtx<'static>, DecompressError> {
-    let mut context =
-        DCtx::try_create().ok_or_else(|| DecompressError::corrupt("zstd is out of memory"))?;
-    context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).map_err(corrupt)?;
-    Ok(context)
-}
-
-fn decompress_frames(
-    context: &mut DCtx<'static>,
-    input: &[u8],
-    output: &mut CappedOutput<'_>,
-) -> Result<(), DecompressError> {
-    let mut source = InBuffer::around(input);
-    let mut frame_is_open = false;
-    while frame_is_open || source.pos() < input.len() {
-        let spare = output.spare();
-        let room = spare.len();
-        let mut sink = OutBuffer::around(spare);
-        let hint = context.decompress_stream(&mut sink, &mut source).map_err(corrupt)?;
-        let written = sink.pos();
-        output.advance(written)?;
-        frame_is_open = hint != 0;
-        if frame_is_open && source.pos() == input.len() && written < room {
-            return Err(DecompressError::corrupt("zstd frame is cut"));
-        }
-    }
-    Ok(())
-}
-
 fn corrupt(code: usize) -> DecompressError {
     DecompressError::corrupt(format_args!("zstd: {}", get_error_name(code)))
 }
 
-/// Largest window a frame may ask for: 128 MiB, what `zstd` itself accepts by default.
-const MAX_WINDOW_LOG: u32 = 27;
-/// A context for the windows of ordinary levels (8 MiB at level 19) stays below this.
-const KEPT_CONTEXT_BYTES: usize = 16 * 1024 * 1024;
+/// How zstd says that the output does not fit: `ZSTD_error_dstSize_tooSmall`, as it returns errors.
+const TOO_SMALL: usize = 0_usize.wrapping_sub(70);
+/// A block of 128 KiB of one byte takes four bytes (RFC 8878, section 3.1.1.2.2).
+const MAX_EXPANSION: usize = 32 * 1024;

@@ -27,6 +27,7 @@ fn proven(hash: ScramHash) -> (ScramClient, String) {
     (client, last)
 }
 
+/// B113: the final message carries the broker's nonce as it is.
 #[test]
 fn the_example_of_rfc_7677_comes_out() {
     assert_eq!(client(ScramHash::Sha256).client_first(), format!("n,,n=user,r={NONCE}"));

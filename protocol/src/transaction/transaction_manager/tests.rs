@@ -403,6 +403,7 @@ fn same_end_txn_is_repeated_until_a_definite_answer() {
     );
 }
 
+/// B055: an id that expired while nobody used it ends the transaction, not the producer; the engine replays.
 #[test]
 fn commit_that_is_refused_ends_by_its_code() {
     let api = ApiKey::EndTxn;
