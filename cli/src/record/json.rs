@@ -98,6 +98,16 @@ pub(crate) struct JsonInput {
     pub(crate) timestamp: Option<i64>,
 }
 
+impl JsonInput {
+    /// Reads one object. Not a list, which would do for one whose fields are all left out.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, String> {
+        if line.trim_ascii_start().first() != Some(&b'{') {
+            return Err("it is no JSON object".to_owned());
+        }
+        serde_json::from_slice(line).map_err(|error| error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use millstream_protocol::records::Headers;
@@ -118,7 +128,7 @@ mod tests {
         let expected = "{\"topic\":\"out\",\"partition\":3,\"offset\":7,\"timestamp\":5,\"key\":null,\
                         \"value\":{\"encoding\":\"base64\",\"data\":\"AP8=\"},\"headers\":[]}\n";
         assert_eq!(String::from_utf8(out.clone()).expect("text"), expected);
-        let read: JsonInput = serde_json::from_slice(&out).expect("read back");
+        let read = JsonInput::read(&out).expect("read back");
         assert_eq!(read.key, None);
         assert_eq!(read.value.map(JsonBytes::into_bytes), Some(Ok(b"\x00\xff".to_vec())));
         assert_eq!((read.partition, read.timestamp), (Some(3), Some(5)));
@@ -126,16 +136,16 @@ mod tests {
 
     #[test]
     fn an_object_needs_nothing_and_may_hold_more() {
-        let read: JsonInput = serde_json::from_str("{}").expect("an object");
+        let read = JsonInput::read(b" {}").expect("an object");
         assert_eq!(read, JsonInput::default());
         let text = r#"{"value":"é","headers":[["a","1"],["a",null],["b",{"encoding":"base64","data":"/w=="}]],"more":1}"#;
-        let read: JsonInput = serde_json::from_str(text).expect("an object");
+        let read = JsonInput::read(text.as_bytes()).expect("an object");
         assert_eq!(read.value, Some(JsonBytes::Text("é".to_owned())));
         let values: Vec<_> =
             read.headers.into_iter().map(|(_, value)| value.map(JsonBytes::into_bytes)).collect();
         assert_eq!(values, [Some(Ok(b"1".to_vec())), None, Some(Ok(vec![0xff]))]);
         for wrong in [r#"{"value":1}"#, r#"{"value":{"encoding":"hex","data":""}}"#, "[]", "x"] {
-            assert!(serde_json::from_str::<JsonInput>(wrong).is_err(), "{wrong}");
+            assert!(JsonInput::read(wrong.as_bytes()).is_err(), "{wrong}");
         }
         let bad = JsonBytes::Encoded { encoding: Encoding::Base64, data: "%".to_owned() };
         assert!(bad.into_bytes().is_err());

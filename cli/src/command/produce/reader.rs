@@ -101,13 +101,13 @@ impl Shape {
     /// `None` for a blank line between JSON objects.
     fn record(&self, line: Vec<u8>) -> Result<Option<InputRecord>, String> {
         match self.format {
-            InputFormat::Lines => self.from_line(line).map(Some),
+            InputFormat::Lines => self.record_of_line(line).map(Some),
             InputFormat::Json if line.iter().all(u8::is_ascii_whitespace) => Ok(None),
-            InputFormat::Json => self.from_json(&line).map(Some),
+            InputFormat::Json => self.record_of_json(&line).map(Some),
         }
     }
 
-    fn from_line(&self, line: Vec<u8>) -> Result<InputRecord, String> {
+    fn record_of_line(&self, line: Vec<u8>) -> Result<InputRecord, String> {
         let or_null = |bytes: Vec<u8>| (self.null.as_ref() != Some(&bytes)).then_some(bytes);
         let (key, value) = match &self.key_separator {
             None => (None, or_null(line)),
@@ -125,8 +125,8 @@ impl Shape {
         Ok(InputRecord { partition: self.partition, timestamp: None, key, value, headers })
     }
 
-    fn from_json(&self, line: &[u8]) -> Result<InputRecord, String> {
-        let input: JsonInput = serde_json::from_slice(line).map_err(|error| {
+    fn record_of_json(&self, line: &[u8]) -> Result<InputRecord, String> {
+        let input = JsonInput::read(line).map_err(|error| {
             format!("{error}; an object with key, value, headers, timestamp is expected")
         })?;
         let bytes = |part: Option<JsonBytes>| part.map(JsonBytes::into_bytes).transpose();
