@@ -135,3 +135,22 @@ pub fn seal_as_one_batch(batch: &mut [u8]) {
     let checksum = crc32c::crc32c(&batch[21..]);
     batch[17..21].copy_from_slice(&checksum.to_be_bytes());
 }
+
+/// Sets length and checksum of a message of the formats before (0 and 1).
+pub(crate) fn seal_as_one_message(message: &mut [u8]) {
+    if message.len() < 26 {
+        return;
+    }
+    let length = u32::try_from(message.len() - 12).expect("inputs are small");
+    message[8..12].copy_from_slice(&length.to_be_bytes());
+    message[16] &= 1;
+    // CRC-32 (IEEE) by its definition.
+    let mut checksum = u32::MAX;
+    for byte in &message[16..] {
+        checksum ^= u32::from(*byte);
+        for _ in 0..8 {
+            checksum = (checksum >> 1) ^ (0xedb8_8320 & (checksum & 1).wrapping_neg());
+        }
+    }
+    message[12..16].copy_from_slice(&(!checksum).to_be_bytes());
+}

@@ -12,8 +12,8 @@ use millstream_protocol::messages::kp::{
     txn_offset_commit_request, write_txn_markers_request,
 };
 use millstream_protocol::messages::{
-    ApiVersionsRequest, FetchPartition, FetchRequest, FetchTopic, ProducePartition,
-    ProduceRequest, ProduceTopic, StrBytes,
+    ApiVersionsRequest, FetchPartition, FetchRequest, FetchTopic, ProducePartition, ProduceRequest,
+    ProduceTopic, StrBytes,
 };
 use millstream_protocol::records::Compression;
 use millstream_protocol::{ApiKey, Request};
@@ -51,8 +51,7 @@ pub fn sample_request(api: ApiKey, version: i16) -> Request {
             client_software_version: "1".to_owned(),
         }),
         ApiKey::Metadata => {
-            let named =
-                metadata_request::MetadataRequestTopic::default().with_name(Some(topic()));
+            let named = metadata_request::MetadataRequestTopic::default().with_name(Some(topic()));
             kp::MetadataRequest::default().with_topics(Some(vec![named])).into()
         }
         ApiKey::FindCoordinator => {
@@ -98,7 +97,8 @@ pub fn sample_request(api: ApiKey, version: i16) -> Request {
 fn group_request(api: ApiKey, version: i16) -> Option<Request> {
     Some(match api {
         ApiKey::JoinGroup => {
-            let subscription = Subscription { topics: ["t".into()].into(), ..Subscription::default() };
+            let subscription =
+                Subscription { topics: ["t".into()].into(), ..Subscription::default() };
             let protocol = join_group_request::JoinGroupRequestProtocol::default()
                 .with_name(text("range"))
                 .with_metadata(subscription.encode().expect("short names"));
@@ -151,9 +151,7 @@ fn group_request(api: ApiKey, version: i16) -> Option<Request> {
                 .with_partition_indexes(vec![0, 1]);
             let request = kp::OffsetFetchRequest::default();
             if version < 8 {
-                return Some(
-                    request.with_group_id(group()).with_topics(Some(vec![asked])).into(),
-                );
+                return Some(request.with_group_id(group()).with_topics(Some(vec![asked])).into());
             }
             let asked = offset_fetch_request::OffsetFetchRequestTopics::default()
                 .with_name(topic())
@@ -261,7 +259,8 @@ fn admin_request(api: ApiKey, version: i16) -> Option<Request> {
             if version < 6 {
                 return Some(request.with_topic_names(vec![topic()]).into());
             }
-            let deleted = delete_topics_request::DeleteTopicState::default().with_name(Some(topic()));
+            let deleted =
+                delete_topics_request::DeleteTopicState::default().with_name(Some(topic()));
             request.with_topics(vec![deleted]).into()
         }
         ApiKey::DeleteRecords => {

@@ -36,7 +36,11 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
                 input
             })
             .collect(),
-        "record_set" => Compression::ALL.map(|codec| [&[1], &batch(codec)[..]].concat()).to_vec(),
+        "record_set" => {
+            let mut seeds = Compression::ALL.map(|codec| [&[1], &batch(codec)[..]].concat()).to_vec();
+            seeds.extend([0, 1].map(|magic| [&[2], &message(magic)[..]].concat()));
+            seeds
+        }
         "abort_filter" => vec![
             [&[0, 0][..], &[0x04, 0x15, 0x0c, 0x09, 0x06, 0x0e, 0x00]].concat(),
             [&[2, 0x81][..], &[0x44, 0x05, 0x0f, 0x0c, 0x04, 0x0d, 0x08]].concat(),
@@ -132,6 +136,17 @@ fn network() -> Vec<Vec<u8>> {
         [&[1][..], &honest, &[5, 0, 3, 0, 0, 2, 0, 58, 7, 17]].concat(),
         [&[0][..], &[5, 0, 1, 6, 0, 35, 0, 0, 0, 0, 3, 0], &honest].concat(),
     ]
+}
+
+/// A message of the formats before; length and checksum are set by the target.
+fn message(magic: u8) -> Vec<u8> {
+    let mut message = vec![0; 16];
+    message.extend([magic, 0]);
+    if magic == 1 {
+        message.extend(1_700_000_000_000_i64.to_be_bytes());
+    }
+    message.extend([0, 0, 0, 1, b'k', 0, 0, 0, 2, b'v', b'w']);
+    message
 }
 
 fn compressed(codec: Compression) -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_fuzz_targets::{Random, TARGETS, corpus, damage, seeds, Damage};
+use millstream_fuzz_targets::{Damage, Random, TARGETS, corpus, damage, seeds};
 
 #[test]
 fn kept_inputs_break_no_promise() {

@@ -17,9 +17,12 @@ struct Row {
 #[test]
 fn every_report_is_met_by_a_test_or_says_why_not() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let rows = rows(&fs::read_to_string(root.join("testdata/public-reports.tsv")).expect("the list"));
+    let rows =
+        rows(&fs::read_to_string(root.join("testdata/public-reports.tsv")).expect("the list"));
     let mut cited = BTreeMap::new();
-    for folder in ["protocol", "protocol-client", "engine", "dev-broker", "cli", "tests", "checkpoint"] {
+    for folder in
+        ["protocol", "protocol-client", "engine", "dev-broker", "cli", "tests", "checkpoint"]
+    {
         visit(&root.join(folder), &mut cited);
     }
     let problems = problems(&rows, &cited);
@@ -90,7 +93,12 @@ fn citations(source: &str, path: &str) -> Vec<(String, BTreeSet<String>)> {
     let mut is_test = false;
     for line in source.lines().map(str::trim_start) {
         if let Some(comment) = line.strip_prefix("///") {
-            numbers.extend(comment.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_number).map(str::to_owned));
+            numbers.extend(
+                comment
+                    .split(|c: char| !c.is_ascii_alphanumeric())
+                    .filter(is_number)
+                    .map(str::to_owned),
+            );
         } else if line.starts_with("#[") {
             is_test |= line.contains("test");
         } else {

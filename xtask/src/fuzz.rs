@@ -51,7 +51,8 @@ pub(crate) fn run(args: &[String]) -> Outcome {
             // What an earlier run has left would count as new.
             drop(fs::remove_dir_all(&target));
             fs::create_dir_all(&target).map_err(|error| error.to_string())?;
-            let (from, to) = (corpus.join(name).display().to_string(), target.display().to_string());
+            let (from, to) =
+                (corpus.join(name).display().to_string(), target.display().to_string());
             fuzz(name, &folder, &[&to, &from, "--", "-merge=1", "-max_len=400"]).run()?;
         }
         inputs(&["keep", &merged.display().to_string()]).run()?;
@@ -71,7 +72,8 @@ fn inputs(args: &[&str]) -> Step {
 /// One run of libFuzzer, built with debug assertions: an overflow is a finding.
 fn fuzz(name: &str, folder: &Path, args: &[&str]) -> Step {
     let start = ["+nightly", "fuzz", "run", "--debug-assertions", "--fuzz-dir", "fuzz", name];
-    let limits = ["-timeout=10", "-rss_limit_mb=512", "-malloc_limit_mb=64", "-print_final_stats=1"];
+    let limits =
+        ["-timeout=10", "-rss_limit_mb=512", "-malloc_limit_mb=64", "-print_final_stats=1"];
     Step::of_path("cargo", &[&start, args, &limits].concat())
         .env("CARGO_TARGET_DIR", folder.join("build"))
 }
@@ -99,9 +101,9 @@ mod tests {
 
     #[test]
     fn options_are_read_and_unknown_ones_refused() {
-        let read = |args: &[&str]| parse(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
-        let expected =
-            Options { seconds: 5, keep: true, targets: vec!["frame".to_owned()] };
+        let read =
+            |args: &[&str]| parse(&args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>());
+        let expected = Options { seconds: 5, keep: true, targets: vec!["frame".to_owned()] };
         assert_eq!(read(&["--seconds", "5", "frame", "--keep"]), Ok(expected));
         assert!(read(&["--seconds", "x"]).is_err());
         assert!(read(&["--second", "5"]).is_err());

@@ -5,8 +5,8 @@ use millstream_protocol::messages::kp::{
     create_topics_response, delete_groups_response, delete_records_response,
     delete_topics_response, describe_acls_response as acls, describe_configs_response as configs,
     describe_groups_response as classic, describe_producers_response as producers,
-    describe_transactions_response, incremental_alter_configs_response,
-    list_transactions_response, offset_delete_response, write_txn_markers_response as markers,
+    describe_transactions_response, incremental_alter_configs_response, list_transactions_response,
+    offset_delete_response, write_txn_markers_response as markers,
 };
 use millstream_protocol::{Request, Response};
 
@@ -24,7 +24,10 @@ pub(super) fn answer(request: &Request, version: i16) -> Option<Response> {
                 let config = create_topics_response::CreatableTopicConfigs::default()
                     .with_name(text("cleanup.policy"))
                     .with_value(Some(text("delete")));
-                created.with_num_partitions(2).with_replication_factor(1).with_configs(Some(vec![config]))
+                created
+                    .with_num_partitions(2)
+                    .with_replication_factor(1)
+                    .with_configs(Some(vec![config]))
             });
             kp::CreateTopicsResponse::default().with_topics(topics.collect()).into()
         }
@@ -136,8 +139,7 @@ pub(super) fn answer(request: &Request, version: i16) -> Option<Response> {
         }
         Request::DeleteGroups(request) => {
             let results = request.groups_names.iter().map(|group| {
-                delete_groups_response::DeletableGroupResult::default()
-                    .with_group_id(group.clone())
+                delete_groups_response::DeletableGroupResult::default().with_group_id(group.clone())
             });
             kp::DeleteGroupsResponse::default().with_results(results.collect()).into()
         }

@@ -201,8 +201,7 @@ fn add_partitions(
     };
     let response = kp::AddPartitionsToTxnResponse::default();
     if version < 4 {
-        return response
-            .with_results_by_topic_v3_and_below(topics(&request.v3_and_below_topics));
+        return response.with_results_by_topic_v3_and_below(topics(&request.v3_and_below_topics));
     }
     let transactions = request.transactions.iter().map(|transaction| {
         AddPartitionsToTxnResult::default()

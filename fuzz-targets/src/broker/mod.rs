@@ -17,8 +17,8 @@ use millstream_protocol::messages::{
 use millstream_protocol::{ApiKey, Request, Response};
 use uuid::Uuid;
 
-pub(crate) use records::batch;
 use records::Batches;
+pub(crate) use records::batch;
 
 /// One broker with any topic one asks for: two partitions each, offsets 0 to 1000, coordinator of everything.
 #[derive(Debug)]
@@ -171,4 +171,3 @@ fn group_id(name: &str) -> GroupId {
 fn transactional_id(name: &str) -> TransactionalId {
     TransactionalId(text(name))
 }
-

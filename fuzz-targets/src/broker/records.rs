@@ -14,8 +14,7 @@ impl Batches {
     pub(super) fn new() -> Self {
         let mut batches: Vec<Bytes> =
             Compression::ALL.into_iter().map(|codec| Bytes::from(batch(codec))).collect();
-        let producer =
-            ProducerIdAndEpoch { producer_id: PRODUCER_ID, producer_epoch: 0 };
+        let producer = ProducerIdAndEpoch { producer_id: PRODUCER_ID, producer_epoch: 0 };
         batches.push(control_batch(ControlRecordType::Abort, producer, 3, TIMESTAMP_MS));
         Self(batches)
     }
@@ -41,7 +40,9 @@ impl Batches {
 pub(crate) fn batch(codec: Compression) -> Vec<u8> {
     let mut builder = BatchBuilder::new(codec, 1 << 20);
     let value = b"a value that repeats, a value that repeats, a value that repeats".as_slice();
-    builder.append(TIMESTAMP_MS, Some(b"key"), Some(value), &[(b"h", Some(b"v")), (b"n", None)]).unwrap();
+    builder
+        .append(TIMESTAMP_MS, Some(b"key"), Some(value), &[(b"h", Some(b"v")), (b"n", None)])
+        .unwrap();
     builder.append(TIMESTAMP_MS + 1, None, None, &[]).unwrap();
     builder.build().unwrap().unwrap().into_bytes().to_vec()
 }

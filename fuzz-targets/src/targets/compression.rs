@@ -1,6 +1,8 @@
 //! Compressed bytes of a stranger: decoded within the cap or refused, the same by a decoder that was used before.
 
-use millstream_protocol::records::{BatchBuilder, Compression, DecodeLimits, Decompressor, RecordSet};
+use millstream_protocol::records::{
+    BatchBuilder, Compression, DecodeLimits, Decompressor, RecordSet,
+};
 
 pub(super) fn codec(codec: Compression, input: &[u8]) {
     let limits = DecodeLimits { max_decompressed_batch_bytes: LIMIT_BYTES };

@@ -95,10 +95,8 @@ impl Play {
                 if let Some(connection) = self.connects.pop_front() {
                     self.client.handle_connected(self.now, connection);
                 } else if let Some(connection) = self.logins.pop_front() {
-                    let login = SaslLogin::Plain {
-                        username: "u".to_owned(),
-                        password: Secret::new("p"),
-                    };
+                    let login =
+                        SaslLogin::Plain { username: "u".to_owned(), password: Secret::new("p") };
                     self.client.handle_login(self.now, connection, Ok(login));
                 }
             }
@@ -106,11 +104,7 @@ impl Play {
                 let connection = self.sent.pop_front().map(|(connection, _)| connection);
                 if let Some(connection) = connection.or_else(|| self.connects.pop_front()) {
                     self.sent.retain(|(other, _)| *other != connection);
-                    self.client.handle_disconnected(
-                        self.now,
-                        connection,
-                        DisconnectReason::Closed,
-                    );
+                    self.client.handle_disconnected(self.now, connection, DisconnectReason::Closed);
                 }
             }
             _ => self.pass(Duration::from_millis(1 << (length % 18))),

@@ -4,14 +4,16 @@ use bytes::Bytes;
 use millstream_protocol::IsolationLevel;
 use millstream_protocol::records::{AbortedTransaction, DecodeLimits, VisibleBatches};
 
-use crate::damage::seal_as_one_batch;
+use crate::damage::{seal_as_one_batch, seal_as_one_message};
 
-/// The first byte says whether length and checksum are set right.
+/// The first byte says whether length and checksum are set right, and for which format.
 pub(super) fn record_set(input: &[u8]) {
     let Some((&seal, bytes)) = input.split_first() else { return };
     let mut bytes = bytes.to_vec();
-    if seal & 1 == 0 {
-        seal_as_one_batch(&mut bytes);
+    match seal & 3 {
+        0 => seal_as_one_batch(&mut bytes),
+        2 => seal_as_one_message(&mut bytes),
+        _ => {}
     }
     let mut position = 0;
     for batch in batches(bytes.into()) {

@@ -20,6 +20,7 @@ use crate::lab::{Lab, NODE, golden_answers};
 
 /// `MILLSTREAM_HOSTILE_FRAMES` sets another number, `MILLSTREAM_SEED` another course.
 #[test]
+#[ignore = "not yet run to its end: cargo test -p millstream-fuzz-targets --test hostile -- --ignored a_million"]
 fn a_million_hostile_frames_are_borne() {
     let frames = number("MILLSTREAM_HOSTILE_FRAMES", 1_000_000);
     let seed = seed("a_million_hostile_frames_are_borne");
@@ -191,7 +192,7 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Frames of one version before the next.
-const ROUND: usize = 20;
+const ROUND: usize = 50;
 /// Longer than any round takes.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -201,7 +202,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 fn table_of_costs() {
     let golden = golden_answers();
     for api in ApiKey::ALL {
-        let mut lab = Lab::new(&golden, 1, matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate));
+        let mut lab =
+            Lab::new(&golden, 1, matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate));
         lab.learn();
         let begun = Instant::now();
         for version in api.client_versions() {

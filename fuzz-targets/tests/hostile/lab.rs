@@ -27,6 +27,7 @@ pub(crate) struct Lab {
     pub(crate) attacked: Option<ApiKey>,
     /// Spoil one answer in so many.
     pub(crate) one_in: usize,
+    client_config: NetworkConfig,
     broker: Broker,
     /// Honest answers to sample requests, without size.
     golden: Arc<HashMap<(ApiKey, i16), Bytes>>,
@@ -63,7 +64,8 @@ impl Lab {
         let mut config = NetworkConfig::new(vec![(Arc::from("boot"), 9092)]);
         config.authenticate = authenticate;
         Self {
-            client: NetworkClient::new(config, seed),
+            client: NetworkClient::new(config.clone(), seed),
+            client_config: config,
             now: Timestamp::from_micros(1),
             random: Random::new(seed),
             frames: 0,
@@ -84,9 +86,21 @@ impl Lab {
     /// Lets the broker be honest until the machine knows it, and the topic's leaders if it is tracked.
     pub(crate) fn learn(&mut self) {
         let one_in = std::mem::replace(&mut self.one_in, usize::MAX);
+        // The last lie may have been that the broker wants to be left alone, or which versions it speaks.
+        self.now = self.now.after(LONGEST_THROTTLE);
+        self.client.handle_timeout(self.now);
+        self.disconnect_all();
+        if self.client.bootstrap_is_hopeless() {
+            // It knows no broker, and those it was told of spoke nonsense: it gives up for good, and its user starts anew.
+            let config = self.client_config.clone();
+            self.client = NetworkClient::new(config, self.random.number());
+            if self.attentive {
+                self.client.track_topic(self.now, &Arc::from("t"));
+            }
+        }
         self.client.request_metadata_update(self.now);
         self.settle();
-        for _ in 0..200 {
+        for _ in 0..500 {
             let metadata = self.client.metadata();
             let led = metadata.topic("t").is_none_or(|topic| {
                 topic.partitions.len() == 2
@@ -286,7 +300,10 @@ fn fetch_answer(random: &mut Random, how: Damage) -> Response {
 pub(crate) const NODE: Destination = Destination::Node(NodeId(1));
 
 const SCRAM_FIRST: &[u8] = b"r=nonce3rfcNHYJY1,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
-/// A request may wait 30 s to be sent and 30 s for its answer, behind a broker that wants to be left alone for a while.
-const VIRTUAL_LIMIT: Duration = Duration::from_secs(600);
+/// A request may wait to be sent and for its answer, half a minute or, to join a group, five each; and behind a broker that wants to
+/// be left alone, which it may say several times.
+const VIRTUAL_LIMIT: Duration = Duration::from_secs(3600);
+/// What the client believes of a throttle time.
+const LONGEST_THROTTLE: Duration = Duration::from_secs(301);
 /// An answer takes microseconds; this is for a machine with much else to do.
 const REAL_LIMIT: Duration = Duration::from_secs(10);

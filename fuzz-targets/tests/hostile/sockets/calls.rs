@@ -69,7 +69,7 @@ pub(super) async fn call(api: ApiKey, config: ClientConfig) {
     in_time("close", client.close()).await;
 }
 
-/// A call that takes longer hangs: each is bounded by 300 ms, or a few of those.
+/// A call that takes longer hangs: each is bounded by 200 ms, or a few of those.
 async fn in_time<T>(what: &str, call: impl Future<Output = T>) -> Option<T> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(outcome) => Some(outcome),
@@ -99,7 +99,10 @@ async fn produce(client: &KafkaClient, plainly: bool) {
     for tag in 0..4 {
         let _ = in_time("init", producer.init_transactions()).await;
         for commit in [true, false] {
-            if in_time("begin", producer.begin_transaction()).await.is_none_or(|began| began.is_err()) {
+            if in_time("begin", producer.begin_transaction())
+                .await
+                .is_none_or(|began| began.is_err())
+            {
                 continue;
             }
             let _ = in_time("send", producer.send(&record)).await;
@@ -114,7 +117,7 @@ async fn produce(client: &KafkaClient, plainly: bool) {
             let offsets: BTreeMap<_, _> = [(key(0), OffsetAndMetadata::new(3, -1))].into();
             let sent = raw.send_offsets_to_transaction(&group, offsets);
             let _ = in_time("send offsets", sent).await;
-            let _ = in_time("commit", raw.commit_transaction(Duration::from_millis(300))).await;
+            let _ = in_time("commit", raw.commit_transaction(Duration::from_millis(200))).await;
         }
     }
 }
@@ -149,7 +152,7 @@ async fn join(mut config: ClientConfig, protocol: GroupProtocol) {
     let Some(Ok(client)) = in_time("connect", KafkaClient::connect(config)).await else { return };
     let mut consumer = client.group_consumer().expect("a configuration that fits");
     consumer.subscribe(["t"]);
-    for _ in 0..20 {
+    for _ in 0..8 {
         match tokio::time::timeout(PATIENCE, consumer.next()).await {
             Ok(Ok(ConsumerEvent::Records(_))) => {
                 let _ = in_time("commit", consumer.commit()).await;
@@ -231,4 +234,4 @@ fn key(partition: i32) -> TopicPartition {
 }
 
 const DEADLINE: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(40);

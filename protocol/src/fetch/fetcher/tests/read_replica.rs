@@ -45,6 +45,19 @@ fn a_replica_that_the_leader_names_is_read_until_its_lease_ends() {
     assert_eq!(fetched.node, NodeId(4));
 }
 
+/// B082: the leader is asked for what comes behind the records that the replica gave, not for what the replica was asked for.
+#[test]
+fn the_end_of_a_lease_leaves_the_position_behind_what_was_handed_out() {
+    let mut fetcher = near();
+    assert_eq!(ask(&mut fetcher, T0, names(4)), LEADER);
+    assert_eq!(ask(&mut fetcher, T0, data(0, batch(10, 4, 5))), REPLICA);
+    let request = fetcher.poll_request(T0.after(LEASE), &leaders()).unwrap();
+    let Request::Fetch(fetch) = &request.request else { panic!("{request:?}") };
+    assert_eq!(Some(request.destination), LEADER);
+    assert_eq!(fetch.topics[0].partitions[0].fetch_offset, 15);
+    assert_eq!(fetcher.position(&key(0)), Some(15));
+}
+
 /// A replica lags behind its leader: what it refuses, the leader may have.
 #[test]
 fn whatever_a_replica_refuses_is_asked_of_the_leader_after_a_while() {
