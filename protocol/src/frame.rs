@@ -168,9 +168,9 @@ impl FrameError {
 /// Room the decoder offers for a read when it knows of no larger frame.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Room the decoder makes for a frame of which nothing but its size has come. A fetched partition
-/// (`max.partition.fetch.bytes`, 1 MiB) fits.
-pub const EAGER_BYTES: usize = 2 << 20;
+/// Room the decoder makes for a frame of which nothing but its size has come. Most answers fit at once, large fetches from the
+/// second on.
+pub const EAGER_BYTES: usize = 1 << 20;
 
 const SIZE_BYTES: usize = 4;
 const TLS_ALERT: u8 = 0x15;

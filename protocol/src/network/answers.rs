@@ -150,7 +150,8 @@ impl NetworkClient {
         match (asker, response) {
             (Asker::Metadata, Response::Metadata(response)) => {
                 self.take_metadata(now, &response, version);
-                let settled = self.metadata_settled();
+                // A broker that is still starting knows of none; what we know is kept, and asked for again.
+                let settled = !response.brokers.is_empty() && self.metadata_settled();
                 self.refresh.answered(now, settled, &mut self.jitter);
             }
             (Asker::Coordinator(key), Response::FindCoordinator(response)) => {

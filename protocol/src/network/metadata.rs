@@ -168,20 +168,21 @@ impl Metadata {
                 news.push(MetadataNews::ClusterIdChanged { old, new });
             }
         }
-        // An answer without brokers comes from one that is still starting: what we know is better.
-        if !response.brokers.is_empty() {
-            self.brokers = response
-                .brokers
-                .iter()
-                .filter_map(|broker| {
-                    let endpoint = BrokerEndpoint {
-                        host: Arc::from(broker.host.as_str()),
-                        port: u16::try_from(broker.port).ok()?,
-                        rack: broker.rack.as_ref().map(|rack| Arc::from(rack.as_str())),
-                    };
-                    Some((NodeId(broker.node_id.0), endpoint))
-                })
-                .collect();
+        let brokers: BTreeMap<_, _> = response
+            .brokers
+            .iter()
+            .filter_map(|broker| {
+                let endpoint = BrokerEndpoint {
+                    host: Arc::from(broker.host.as_str()),
+                    port: u16::try_from(broker.port).ok()?,
+                    rack: broker.rack.as_ref().map(|rack| Arc::from(rack.as_str())),
+                };
+                Some((NodeId(broker.node_id.0), endpoint))
+            })
+            .collect();
+        // An answer without brokers comes from one that is still starting, or from a liar: what we know is better.
+        if !brokers.is_empty() {
+            self.brokers = brokers;
             let controller = NodeId(response.controller_id.0);
             self.controller = self.brokers.contains_key(&controller).then_some(controller);
         }
