@@ -178,6 +178,8 @@ pub(crate) async fn oracle_metadata_limit(arena: &'static Arena) {
     begin(&producer, 1).await;
     note(&producer, &id, &tp, 1, &"m".repeat(4096)).await.unwrap();
     producer.commit_transaction(LIMIT).await.unwrap();
+    // Without names only what is committed already is told, stable or not: the question by name waits.
+    assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(1));
     let found = client.fetch_all_offsets(&id, true).await.unwrap();
     assert_eq!(found[&tp].metadata.len(), 4096);
     begin(&producer, 2).await;
