@@ -93,7 +93,7 @@ pub(crate) async fn oracle_after_the_fence(arena: &'static Arena) {
     let (client, id, tp) = stage(arena).await;
     for (number, commit) in [(1, true), (2, false), (3, true), (4, false)] {
         let producer = owner(&client, &id).await;
-        let expected = (number > 1).then(|| if number == 4 { 3 } else { 1 });
+        let expected = (number > 1).then_some(if number == 4 { 3 } else { 1 });
         assert_eq!(noted(&client, &id, &tp).await.unwrap(), expected, "before {number}");
         begin(&producer, 1).await;
         note(&producer, &id, &tp, number, "").await.unwrap();
