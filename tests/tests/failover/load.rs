@@ -34,6 +34,9 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// Between two looks at the clock of whoever paces.
 const TICK: Duration = Duration::from_millis(10);
 
+/// Positions that are being committed, and the answer to come.
+type Committing = (Vec<i64>, Receiver<Result<(), CommitError>>);
+
 /// How much is written, where, and how quickly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -178,7 +181,7 @@ pub(crate) async fn read_as_member(
     consumer.subscribe([NUMBERED]);
     let mut readings = Readings::new(plan);
     let mut committed = readings.positions.clone();
-    let mut committing: Option<(Vec<i64>, Receiver<Result<(), CommitError>>)> = None;
+    let mut committing: Option<Committing> = None;
     while !readings.is_at(&ends) {
         let event = tokio::select! {
             event = timeout(LIMIT, consumer.next()) => event.expect("the member gets on"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::script::{Script, Sent, answer, ask, cluster, versions};
+use super::script::{Script, answer, ask, cluster, versions};
 use crate::messages::{ApiVersion, ApiVersionsResponse};
 use crate::network::{Destination, DisconnectReason, RequestError};
 use crate::{ApiKey, ErrorCode, NodeId, Response};
