@@ -32,7 +32,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), OutputError> {
     print_while_read(bytes).map(|_| ())
 }
 
-/// As [`print`], and tells whether the reader is still there: a command that goes on and on ends with it.
+/// As [`print()`], and tells whether the reader is still there: a command that goes on and on ends with it.
 pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool, OutputError> {
     print_to(&mut io::stdout().lock(), bytes)
 }
