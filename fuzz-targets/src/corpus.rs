@@ -1,6 +1,6 @@
 //! Kept inputs: one text file a target, one input a line, in Rust's notation of byte strings.
 //!
-//! What is kept was found by fuzzing and reaches code that the generated [`seeds`](crate::seeds) do not, or once broke a
+//! What is kept was found by fuzzing and reaches code that the generated [`seeds`](crate::seeds()) do not, or once broke a
 //! promise. Lines that begin with `#` say why.
 
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! The same functions are run by libFuzzer (`fuzz/`, `cargo xtask fuzz`) and by the replay of the inputs kept in `corpus/`
 //! (`tests/replay.rs`, an ordinary test). Beside them is what a hostile broker is made of: [`Broker`] gives the answer that
-//! an honest one would give to any request of the client, [`damage`] spoils it.
+//! an honest one would give to any request of the client, [`damage()`] spoils it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

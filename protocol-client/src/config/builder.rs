@@ -34,7 +34,7 @@ pub struct ClientConfigBuilder {
 macro_rules! setters {
     ($($field:ident: $type:ty),* $(,)?) => {
         $(
-            #[doc = concat!("Sets [`ClientConfig::", stringify!($field), "`].")]
+            #[doc = concat!("Sets [`ClientConfig::", stringify!($field), "`](field@ClientConfig::", stringify!($field), ").")]
             pub fn $field(mut self, $field: impl Into<$type>) -> Self {
                 self.config.$field = $field.into();
                 self
