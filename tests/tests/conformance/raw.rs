@@ -130,23 +130,38 @@ pub(crate) fn batch(records: usize) -> SealedBatch {
 }
 
 /// Writes a batch as an idempotent producer of this identity would, in a version from before brokers insisted on a known
-/// producer or sequence 0.
+/// producer or sequence 0. A partition that is on its way to its leader is waited for.
 pub(crate) fn produce(arena: &Arena, to: &TopicPartition, batch: SealedBatch) -> ErrorCode {
+    let records = batch.into_bytes();
+    let mut code = ErrorCode::LEADER_NOT_AVAILABLE;
+    millstream_tests::wait::wait_until("the leader takes a batch", LIMIT, || {
+        code = produce_once(arena, to, records.clone());
+        !ON_ITS_WAY.contains(&code)
+    });
+    code
+}
+
+/// What is answered between the creation of a topic and the last broker's knowing of it.
+const ON_ITS_WAY: [ErrorCode; 4] = [
+    ErrorCode::LEADER_NOT_AVAILABLE,
+    ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode::NOT_ENOUGH_REPLICAS,
+];
+
+fn produce_once(arena: &Arena, to: &TopicPartition, records: Bytes) -> ErrorCode {
     let found = wire::metadata(&arena.servers(), &to.topic);
-    let index = usize::try_from(to.partition).unwrap();
-    let leader = found.topics[0].partitions.iter().find(|p| p.partition_index == to.partition);
-    let leader = leader.map(|p| p.leader_id).unwrap_or_else(|| panic!("no partition {index}"));
-    let broker = found.brokers.iter().find(|broker| broker.node_id == leader).unwrap();
+    let known = found.topics[0].partitions.iter().find(|p| p.partition_index == to.partition);
+    let leader =
+        known.and_then(|known| found.brokers.iter().find(|b| b.node_id == known.leader_id));
+    let Some(broker) = leader else { return ErrorCode::LEADER_NOT_AVAILABLE };
     let request = ProduceRequest {
         transactional_id: None,
         acks: -1,
         timeout_ms: 30_000,
         topics: vec![ProduceTopic {
             topic: Arc::clone(&to.topic),
-            partitions: vec![ProducePartition {
-                partition: to.partition,
-                records: batch.into_bytes(),
-            }],
+            partitions: vec![ProducePartition { partition: to.partition, records }],
         }],
     };
     let mut leader = WireClient::connect(&format!("{}:{}", broker.host, broker.port));
