@@ -20,7 +20,6 @@ use crate::lab::{Lab, NODE, golden_answers};
 
 /// `MILLSTREAM_HOSTILE_FRAMES` sets another number, `MILLSTREAM_SEED` another course.
 #[test]
-#[ignore = "not yet run to its end: cargo test -p millstream-fuzz-targets --test hostile -- --ignored a_million"]
 fn a_million_hostile_frames_are_borne() {
     let frames = number("MILLSTREAM_HOSTILE_FRAMES", 1_000_000);
     let seed = seed("a_million_hostile_frames_are_borne");

@@ -20,7 +20,6 @@ use crate::lab::{Lab, golden_answers};
 
 /// Lives of machines; `MILLSTREAM_HOSTILE_LIVES` sets another number.
 #[test]
-#[ignore = "not yet run to its end: cargo test -p millstream-fuzz-targets --test hostile -- --ignored machines"]
 fn machines_live_on_among_hostile_answers() {
     let seed = seed("machines_live_on_among_hostile_answers");
     let golden = golden_answers();

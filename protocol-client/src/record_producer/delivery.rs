@@ -80,10 +80,14 @@ impl BatchFate {
                 .checked_sub(part.first_record)
                 .is_some_and(|at| (0..part.record_count).contains(&at))
         })?;
-        Some(part.result.clone().map(|delivered| RecordMetadata {
-            topic_partition: self.topic_partition.clone(),
-            offset: delivered.base_offset.map(|base| base + i64::from(index - part.first_record)),
-            log_append_time_ms: delivered.log_append_time_ms,
+        Some(part.result.clone().map(|delivered| {
+            RecordMetadata {
+                topic_partition: self.topic_partition.clone(),
+                offset: delivered
+                    .base_offset
+                    .map(|base| base.saturating_add(i64::from(index - part.first_record))),
+                log_append_time_ms: delivered.log_append_time_ms,
+            }
         }))
     }
 

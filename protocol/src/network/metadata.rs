@@ -177,7 +177,8 @@ impl Metadata {
                     port: u16::try_from(broker.port).ok()?,
                     rack: broker.rack.as_ref().map(|rack| Arc::from(rack.as_str())),
                 };
-                Some((NodeId(broker.node_id.0), endpoint))
+                // No broker has a negative id; here those stand for the bootstrap addresses.
+                (broker.node_id.0 >= 0).then_some((NodeId(broker.node_id.0), endpoint))
             })
             .collect();
         // An answer without brokers comes from one that is still starting, or from a liar: what we know is better.

@@ -171,7 +171,7 @@ impl Producer {
         if answer.base_offset >= 0
             && let Some(state) = self.accumulator.tags.get_mut(&sent.tag)
         {
-            let last = answer.base_offset + i64::from(sent.batch.record_count()) - 1;
+            let last = answer.base_offset.saturating_add(i64::from(sent.batch.record_count()) - 1);
             let offset = state.offsets.entry(key.clone()).or_insert(last);
             *offset = last.max(*offset);
         }

@@ -100,6 +100,18 @@ fn empty_metadata_of_a_starting_broker_are_ignored() {
     assert_eq!(script.sent.len(), 1, "asked again");
 }
 
+/// Found by the lying broker: such a node was taken for a bootstrap address, and the client never asked any broker again.
+#[test]
+fn a_broker_with_a_negative_id_is_none() {
+    let mut metadata = Metadata::default();
+    update(&mut metadata, &cluster(2, vec![]));
+    let mut lie = cluster(1, vec![]);
+    lie.brokers[0].node_id = (-2_147_483_647).into();
+    update(&mut metadata, &lie);
+    let known: Vec<_> = metadata.brokers().keys().copied().collect();
+    assert_eq!(known, [NodeId(1), NodeId(2)]);
+}
+
 /// B096: the news name both ids.
 #[test]
 fn another_topic_of_the_same_name_is_reported_and_starts_afresh() {
