@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_protocol::network::{AddressFailure, RequestError};
+use millstream_protocol::network::{AddressFailure, RequestError, offered_versions};
 use millstream_protocol::{ApiKey, ErrorCode};
 use thiserror::Error;
 
@@ -79,7 +79,8 @@ pub enum ClientError {
     },
     /// The brokers are too old for the call, or lack the API.
     #[error(
-        "{operation}: the broker supports versions {theirs_min} to {theirs_max} of {api}, needed is {ours_min} to {ours_max}; upgrade the brokers"
+        "{operation}: the broker {}, needed is {ours_min} to {ours_max}; upgrade the brokers",
+        offered_versions(*api, *theirs_min, *theirs_max)
     )]
     Unsupported {
         /// What was to be done.

@@ -13,7 +13,7 @@ use millstream_protocol::network::{OutgoingRequest, RequestError};
 use millstream_protocol::producer::{Producer, ProducerConfig, ProducerEvent};
 use millstream_protocol::records::{BatchBuilder, Compression, DecodeLimits, SealedBatch};
 use millstream_protocol::transaction::GroupOffsets;
-use millstream_protocol::{Response, StaleMetadata, TopicPartition};
+use millstream_protocol::{Response, StaleMetadata, Timestamp, TopicPartition};
 
 use crate::frames::{number, seed};
 use crate::lab::{Lab, golden_answers};
@@ -58,8 +58,10 @@ trait Machine {
     );
     /// Takes events; true if there were any.
     fn events(&mut self, lab: &mut Lab) -> bool;
-    /// Lets the next moment come, if the machine waits for one.
-    fn pass(&mut self, lab: &mut Lab) -> bool;
+    /// The moment that it waits for, if it does.
+    fn timeout(&self) -> Option<Timestamp>;
+    /// That moment has come.
+    fn time_came(&mut self, now: Timestamp);
 }
 
 /// Runs a machine for some turns, or until it waits for its user.
@@ -73,8 +75,10 @@ fn run(machine: &mut impl Machine, lab: &mut Lab, turns: usize) {
             machine.response(lab, &request, version, result);
         }
         let told = machine.events(lab);
-        if asked == 0 && !told && !machine.pass(lab) {
-            return;
+        if asked == 0 && !told {
+            let Some(at) = machine.timeout() else { return };
+            lab.now = lab.now.max(at);
+            machine.time_came(lab.now);
         }
     }
 }
@@ -110,11 +114,12 @@ impl Machine for Producing {
         self.told > before
     }
 
-    fn pass(&mut self, lab: &mut Lab) -> bool {
-        let Some(at) = self.producer.poll_timeout() else { return false };
-        lab.now = lab.now.max(at);
-        self.producer.handle_timeout(lab.now);
-        true
+    fn timeout(&self) -> Option<Timestamp> {
+        self.producer.poll_timeout()
+    }
+
+    fn time_came(&mut self, now: Timestamp) {
+        self.producer.handle_timeout(now);
     }
 }
 
@@ -218,12 +223,13 @@ impl Machine for Membership {
         told
     }
 
-    fn pass(&mut self, lab: &mut Lab) -> bool {
-        let Some(at) = self.member.poll_timeout().filter(|_| !self.failed) else { return false };
-        lab.now = lab.now.max(at);
-        self.member.handle_poll(lab.now);
-        self.member.handle_timeout(lab.now);
-        true
+    fn timeout(&self) -> Option<Timestamp> {
+        self.member.poll_timeout().filter(|_| !self.failed)
+    }
+
+    fn time_came(&mut self, now: Timestamp) {
+        self.member.handle_poll(now);
+        self.member.handle_timeout(now);
     }
 }
 
@@ -300,11 +306,12 @@ impl Machine for Fetching {
         told
     }
 
-    fn pass(&mut self, lab: &mut Lab) -> bool {
-        let Some(at) = self.fetcher.poll_timeout() else { return false };
-        lab.now = lab.now.max(at);
-        self.fetcher.handle_timeout(lab.now);
-        true
+    fn timeout(&self) -> Option<Timestamp> {
+        self.fetcher.poll_timeout()
+    }
+
+    fn time_came(&mut self, now: Timestamp) {
+        self.fetcher.handle_timeout(now);
     }
 }
 

@@ -32,7 +32,7 @@ pub use metadata::{
 };
 pub use network_client::{NetworkClient, NetworkEvent, NetworkOutput};
 pub use outgoing_request::OutgoingRequest;
-pub use request_error::RequestError;
+pub use request_error::{RequestError, offered_versions};
 pub use tls_problem::TlsProblem;
 
 #[cfg(test)]

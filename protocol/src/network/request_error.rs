@@ -52,7 +52,8 @@ pub enum RequestError {
     },
     /// The broker does not speak a version that we speak, or that the request needs.
     #[error(
-        "the broker supports versions {theirs_min} to {theirs_max} of {api}, this request needs {ours_min} to {ours_max}"
+        "the broker {}, this request needs {ours_min} to {ours_max}",
+        offered_versions(*api, *theirs_min, *theirs_max)
     )]
     UnsupportedByBroker {
         /// The API.
@@ -113,6 +114,16 @@ impl RequestError {
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(self, Self::Disconnected { .. } | Self::TimedOut { .. } | Self::UnknownNode { .. })
+    }
+}
+
+/// What a broker offers of an API, as the rest of a sentence about it.
+#[must_use]
+pub fn offered_versions(api: ApiKey, min: i16, max: i16) -> String {
+    if max < min {
+        format!("does not have {api}")
+    } else {
+        format!("supports versions {min} to {max} of {api}")
     }
 }
 

@@ -52,6 +52,19 @@ async fn begin(producer: &Producer, tag: u64) {
     producer.begin_transaction(tag).unwrap();
 }
 
+/// A transaction that notes a number and commits.
+async fn commit_noting(
+    producer: &Producer,
+    group: &str,
+    tp: &TopicPartition,
+    number: i64,
+    metadata: &str,
+) {
+    begin(producer, 1).await;
+    note(producer, group, tp, number, metadata).await.unwrap();
+    producer.commit_transaction(LIMIT).await.unwrap();
+}
+
 /// The number noted last by a transaction that counts.
 async fn noted(
     client: &KafkaClient,
@@ -73,9 +86,7 @@ async fn stage(arena: &Arena) -> (KafkaClient, String, TopicPartition) {
 pub(crate) async fn oracle_waits_before_the_fence(arena: &'static Arena) {
     let (client, id, tp) = stage(arena).await;
     let producer = owner(&client, &id).await;
-    begin(&producer, 1).await;
-    note(&producer, &id, &tp, 1, "").await.unwrap();
-    producer.commit_transaction(LIMIT).await.unwrap();
+    commit_noting(&producer, &id, &tp, 1, "").await;
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(1));
     begin(&producer, 2).await;
     note(&producer, &id, &tp, 2, "").await.unwrap();
@@ -111,9 +122,7 @@ pub(crate) async fn oracle_last_commit_wins(arena: &'static Arena) {
     let (client, id, tp) = stage(arena).await;
     for (number, owner_of) in [(7, "a"), (3, "b")] {
         let producer = owner(&client, &format!("{id}-{owner_of}")).await;
-        begin(&producer, 1).await;
-        note(&producer, &id, &tp, number, "").await.unwrap();
-        producer.commit_transaction(LIMIT).await.unwrap();
+        commit_noting(&producer, &id, &tp, number, "").await;
     }
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(3));
 }
@@ -133,9 +142,7 @@ pub(crate) async fn oracle_plain_commit_overrides(arena: &'static Arena) {
 pub(crate) async fn oracle_group_deleted(arena: &'static Arena) {
     let (client, id, tp) = stage(arena).await;
     let producer = owner(&client, &id).await;
-    begin(&producer, 1).await;
-    note(&producer, &id, &tp, 1, "").await.unwrap();
-    producer.commit_transaction(LIMIT).await.unwrap();
+    commit_noting(&producer, &id, &tp, 1, "").await;
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(1));
     client.delete_groups(&[&id]).await.remove(&id).unwrap().unwrap();
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), None);
@@ -145,9 +152,7 @@ pub(crate) async fn oracle_group_deleted(arena: &'static Arena) {
 pub(crate) async fn oracle_topic_recreate(arena: &'static Arena) {
     let (client, id, tp) = stage(arena).await;
     let producer = owner(&client, &id).await;
-    begin(&producer, 1).await;
-    note(&producer, &id, &tp, 1, "").await.unwrap();
-    producer.commit_transaction(LIMIT).await.unwrap();
+    commit_noting(&producer, &id, &tp, 1, "").await;
     client.delete_topic(&tp.topic).await.unwrap();
     eventually("the topic can be made anew", || async {
         let anew = NewTopic::new(&*tp.topic, 1, 1);
