@@ -69,11 +69,13 @@ pub(crate) async fn client(servers: &str, request_timeout: Duration, more: &[&st
     KafkaClient::connect(config.with(more).unwrap()).await.unwrap()
 }
 
-/// Writes the numbered records, at the plan's pace until `hurry`. Gives the offsets acknowledged, by partition and number.
+/// Writes the numbered records, at the plan's pace and no further than `allowed`, until `hurry`. Gives the offsets acknowledged, by
+/// partition and number.
 pub(crate) async fn produce(
     client: KafkaClient,
     plan: Plan,
     hurry: Arc<AtomicBool>,
+    allowed: Arc<AtomicU64>,
     sent_so_far: Arc<AtomicU64>,
 ) -> Vec<Vec<Option<i64>>> {
     let producer = client.record_producer(None);
@@ -93,6 +95,9 @@ pub(crate) async fn produce(
     for number in 0..plan.per_partition() * plan.lanes() {
         if number % per_tick == 0 && !hurry.load(Ordering::Relaxed) {
             ticks.tick().await;
+            while number >= allowed.load(Ordering::Relaxed) && !hurry.load(Ordering::Relaxed) {
+                ticks.tick().await;
+            }
         }
         let partition = i32::try_from(number % plan.lanes()).unwrap();
         let mut value = [b'.'; 40];

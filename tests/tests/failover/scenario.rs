@@ -118,16 +118,25 @@ async fn under_load(cluster: &KafkaCluster, form: Form, random: &mut Random) {
         "heartbeat.interval.ms=500",
     ];
     let writer = new_client(small_batches).await;
-    let writing = load::produce(writer, plan, Arc::clone(&hurry), Arc::clone(&sent));
+    // Each fault has its share of the records to strike.
+    let allowed = Arc::new(AtomicU64::new(0));
+    let writing =
+        load::produce(writer, plan, Arc::clone(&hurry), Arc::clone(&allowed), Arc::clone(&sent));
     let writing = tokio::spawn(writing);
     let reading = tokio::spawn(load::read(new_client(&[]).await, plan, at_end.clone()));
     let member = load::read_as_member(new_client(member).await, plan, at_end.clone());
     let member = tokio::spawn(member);
     let transacting = tokio::spawn(load::transact(new_client(&[]).await, Arc::clone(&hurry)));
 
-    for (fault, victim) in shuffled(form.steps, random) {
+    let steps = shuffled(form.steps, random);
+    let share = plan.records / (steps.len() as u64 + 1);
+    for (number, (fault, victim)) in (1..).zip(steps) {
+        allowed.store(number * share, Ordering::Relaxed);
+        let before = sent.load(Ordering::Relaxed);
         let done = strike(cluster, &admin, fault, victim).await;
-        eprintln!("{done}; {} records sent so far", sent.load(Ordering::Relaxed));
+        let now = sent.load(Ordering::Relaxed);
+        eprintln!("{done}; {} records sent meanwhile, {now} so far", now - before);
+        assert!(now > before, "nothing was written while: {done}");
     }
     hurry.store(true, Ordering::Relaxed);
     let acknowledged = writing.await.unwrap();
