@@ -167,8 +167,10 @@ impl Fetcher {
         answer: FetchPartitionResponse,
     ) {
         let Some(state) = self.partitions.get_mut(&key) else { return };
-        if answer.error_code != ErrorCode::NONE && state.read_from_leader() {
-            // A replica may lag behind what the leader handed out, or have lost its place: only the leader's word counts.
+        let refused = answer.error_code != ErrorCode::NONE || answer.diverging_epoch.is_some();
+        if refused && state.read_from_leader() {
+            // A replica may lag behind what the leader handed out, whose last epoch it then does not have either, or have lost
+            // its place: only the leader's word counts.
             tracing::debug!(%key, %node, code = %answer.error_code, "the leader is read again");
             self.refresh(&key, answer.current_leader);
             self.wait(now, &key);

@@ -61,18 +61,24 @@ fn the_end_of_a_lease_leaves_the_position_behind_what_was_handed_out() {
 /// A replica lags behind its leader: what it refuses, the leader may have.
 #[test]
 fn whatever_a_replica_refuses_is_asked_of_the_leader_after_a_while() {
-    for code in [
-        ErrorCode::OFFSET_OUT_OF_RANGE,
-        ErrorCode::OFFSET_NOT_AVAILABLE,
-        ErrorCode::NOT_LEADER_OR_FOLLOWER,
-        ErrorCode::UNKNOWN_LEADER_EPOCH,
-    ] {
+    let refusals = [
+        failure(0, ErrorCode::OFFSET_OUT_OF_RANGE),
+        failure(0, ErrorCode::OFFSET_NOT_AVAILABLE),
+        failure(0, ErrorCode::NOT_LEADER_OR_FOLLOWER),
+        failure(0, ErrorCode::UNKNOWN_LEADER_EPOCH),
+        // It does not have the epoch yet that was read last, which is no truncation.
+        FetchPartitionResponse {
+            diverging_epoch: Some(EpochEndOffset { epoch: 3, end_offset: 6 }),
+            ..data(0, vec![])
+        },
+    ];
+    for refusal in refusals {
         let mut fetcher = near();
         assert_eq!(ask(&mut fetcher, T0, names(4)), LEADER);
         let mut now = T0;
         let mut pauses = Vec::new();
         for _ in 0..4 {
-            assert_eq!(ask(&mut fetcher, now, failure(0, code)), REPLICA);
+            assert_eq!(ask(&mut fetcher, now, refusal.clone()), REPLICA);
             assert!(fetcher.poll_stale_metadata().is_some());
             assert_eq!(ask(&mut fetcher, now, names(4)), None, "no tight loop");
             let at = fetcher.poll_timeout().unwrap();
