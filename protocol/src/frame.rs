@@ -1,5 +1,7 @@
 //! Cutting a byte stream into frames: a 32 bit size, then that many bytes.
 
+use std::collections::VecDeque;
+
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
@@ -10,12 +12,17 @@ use thiserror::Error;
 /// byte is copied at most once on its way in: not at all if the driver reads into [`FrameDecoder::read_buffer`], save the
 /// first bytes of a frame (fewer than [`READ_BYTES`]) that came in one read with the end of another, and the first frames
 /// above [`EAGER_BYTES`]. Frames are slices of the read buffer: keep what must live long as a copy.
+///
+/// The memory of large frames is used again once nobody holds a slice of them: fresh memory would be faulted in page by
+/// page while the kernel copies into it, which costs more than the copy.
 #[derive(Debug)]
 pub struct FrameDecoder {
     max_frame_bytes: usize,
     buffer: BytesMut,
     /// The largest frame that came whole: so much the peer has shown that it does send.
     largest_frame_bytes: usize,
+    /// Large frames that were handed out, for their memory.
+    lent: VecDeque<Bytes>,
 }
 
 impl FrameDecoder {
@@ -23,14 +30,27 @@ impl FrameDecoder {
     /// largest batch of any topic read: a broker sends a batch whole, whatever `fetch.max.bytes` says (KIP-74).
     #[must_use]
     pub fn new(max_frame_bytes: usize) -> Self {
-        Self { max_frame_bytes, buffer: BytesMut::new(), largest_frame_bytes: 0 }
+        Self {
+            max_frame_bytes,
+            buffer: BytesMut::new(),
+            largest_frame_bytes: 0,
+            lent: VecDeque::new(),
+        }
     }
 
     /// Where the driver should read to: has room for [`READ_BYTES`] at least, and for the rest of the present frame as far
-    /// as its size is believed. Call [`FrameDecoder::next_frame`] until it returns `None` or an error after every read.
+    /// as its size is believed; between frames, for one as large as those before. Call [`FrameDecoder::next_frame`]
+    /// until it returns `None` or an error after every read.
     pub fn read_buffer(&mut self) -> &mut BytesMut {
-        let wanted = self.missing_bytes().min(self.believed_bytes()).max(READ_BYTES);
-        self.buffer.reserve(wanted);
+        let mut wanted = self.missing_bytes().min(self.believed_bytes()).max(READ_BYTES);
+        if self.buffer.is_empty()
+            && let Some(largest) = self.lent.iter().map(Bytes::len).max()
+        {
+            wanted = wanted.max(largest + SIZE_BYTES);
+        }
+        if !self.buffer.try_reclaim(wanted) {
+            self.make_room(wanted);
+        }
         &mut self.buffer
     }
 
@@ -68,13 +88,59 @@ impl FrameDecoder {
         }
         self.largest_frame_bytes = self.largest_frame_bytes.max(size);
         self.buffer.advance(SIZE_BYTES);
-        Ok(Some(self.buffer.split_to(size).freeze()))
+        let frame = self.buffer.split_to(size).freeze();
+        if size >= READ_BYTES {
+            self.lend(&frame);
+        }
+        Ok(Some(frame))
     }
 
     /// Bytes received and not yet handed out. Not zero at the end of the stream means that it was cut inside a frame.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Moves to memory with room for `wanted` more bytes: such that has come back, or fresh one.
+    fn make_room(&mut self, wanted: usize) {
+        let begun = std::mem::take(&mut self.buffer);
+        let needed = begun.len().saturating_add(wanted);
+        if self.lent.is_empty() && needed <= 2 * READ_BYTES {
+            // Small answers only, so far.
+            self.buffer = begun;
+            self.buffer.reserve(wanted);
+            return;
+        }
+        // Without contents it would only hold on to the memory of the frames before.
+        let begun = if begun.is_empty() { Bytes::new() } else { begun.freeze() };
+        self.buffer = self.returned(needed).unwrap_or_else(|| {
+            // In steps, or the next frame would often be just a little too large for this one's memory.
+            BytesMut::with_capacity(needed.checked_next_multiple_of(STEP_BYTES).unwrap_or(needed))
+        });
+        self.buffer.extend_from_slice(&begun);
+    }
+
+    /// Memory of `needed` bytes or more that nobody holds any more.
+    fn returned(&mut self, needed: usize) -> Option<BytesMut> {
+        let at = self.lent.iter().position(|frame| frame.is_unique())?;
+        let mut memory = self.lent.remove(at)?.try_into_mut().ok()?;
+        memory.clear();
+        memory.try_reclaim(needed).then_some(memory)
+    }
+
+    /// Remembers a frame for its memory. Of what has come back already, one is enough.
+    fn lend(&mut self, frame: &Bytes) {
+        let mut returned = 0;
+        self.lent.retain(|lent| {
+            returned += usize::from(lent.is_unique());
+            returned <= 1 || !lent.is_unique()
+        });
+        self.lent.push_back(frame.clone());
+        let mut bytes: usize = self.lent.iter().map(Bytes::len).sum();
+        while bytes > LENT_BYTES {
+            let Some(oldest) = self.lent.pop_front() else { break };
+            bytes -= oldest.len();
+        }
     }
 
     fn frame_size(&self) -> Result<Option<usize>, FrameError> {
@@ -171,6 +237,10 @@ pub const READ_BYTES: usize = 64 * 1024;
 /// Room the decoder makes for a frame of which nothing but its size has come. Most answers fit at once, large fetches from the
 /// second on.
 pub const EAGER_BYTES: usize = 1 << 20;
+/// Memory for large frames is taken in multiples of this.
+const STEP_BYTES: usize = 256 * 1024;
+/// Frames are remembered for their memory up to this many bytes; most of them are still held by readers.
+const LENT_BYTES: usize = 16 * 1024 * 1024;
 
 const SIZE_BYTES: usize = 4;
 const TLS_ALERT: u8 = 0x15;

@@ -61,6 +61,52 @@ fn large_frame_is_read_in_place() {
     assert_eq!(frame.as_ptr(), address.wrapping_add(4));
 }
 
+fn large_frame(decoder: &mut FrameDecoder) -> Bytes {
+    decoder.read_buffer().put_slice(&[0, 8, 0, 0]);
+    assert_eq!(decoder.next_frame(), Ok(None));
+    decoder.read_buffer().put_bytes(1, 0x8_0000);
+    decoder.next_frame().expect("size is legal").expect("frame is whole")
+}
+
+#[test]
+fn memory_of_large_frames_is_used_again_once_nobody_holds_it() {
+    let mut decoder = FrameDecoder::new(1 << 20);
+    let first = large_frame(&mut decoder);
+    let place = first.as_ptr().addr();
+    let kept = first.slice(100..200);
+    drop(first);
+    let second = large_frame(&mut decoder);
+    assert_ne!(second.as_ptr().addr(), place, "a slice of the first is still held");
+    drop(kept);
+    let third = large_frame(&mut decoder);
+    assert!(third.as_ptr().addr().abs_diff(place) < 64, "the first one's memory");
+    drop((second, third));
+    for _ in 0..100 {
+        large_frame(&mut decoder);
+        assert!(decoder.lent.len() <= 3, "what is not needed is not kept");
+    }
+}
+
+#[test]
+fn frames_behind_a_large_one_are_not_lost() {
+    let mut decoder = FrameDecoder::new(1 << 20);
+    for round in 0..5_u8 {
+        let place = decoder.read_buffer();
+        place.put_slice(&[0, 1, 0, 0]);
+        place.put_bytes(round, 30_000);
+        assert_eq!(decoder.next_frame(), Ok(None));
+        let place = decoder.read_buffer();
+        place.put_bytes(round, 0x1_0000 - 30_000);
+        place.put_slice(&[0, 0, 0, 3, 7, 8]);
+        let large = decoder.next_frame().expect("size is legal").expect("frame is whole");
+        assert!(large.len() == 0x1_0000 && large.iter().all(|byte| *byte == round));
+        assert_eq!(decoder.next_frame(), Ok(None));
+        decoder.read_buffer().put_slice(&[9]);
+        let small = decoder.next_frame().expect("size is legal").expect("frame is whole");
+        assert_eq!(small, Bytes::from_static(&[7, 8, 9]));
+    }
+}
+
 #[test]
 fn a_size_alone_takes_little_memory_and_bytes_earn_more() {
     let mut decoder = FrameDecoder::new(128 << 20);
