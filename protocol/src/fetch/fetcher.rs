@@ -96,6 +96,10 @@ pub struct Fetcher {
     next_token: u64,
     next_generation: u64,
     closing: bool,
+    /// Something has changed since there was no request to make.
+    changed: bool,
+    /// Of the metadata when there was no request to make.
+    metadata_revision: u64,
 }
 
 /// The session with one broker.
@@ -145,6 +149,8 @@ impl Fetcher {
             next_token: 0,
             next_generation: 0,
             closing: false,
+            changed: true,
+            metadata_revision: 0,
         }
     }
 
@@ -159,12 +165,14 @@ impl Fetcher {
             state.served = old.served;
         }
         self.partitions.insert(start.topic_partition, state);
+        self.changed = true;
     }
 
     /// Ends reading of a partition. Its events that were not polled are dropped.
     pub fn unassign(&mut self, topic_partition: &TopicPartition) {
         self.partitions.remove(topic_partition);
         self.events.retain(|event| event.topic_partition() != topic_partition);
+        self.changed = true;
     }
 
     /// Stops asking for a partition. What is under way still arrives.
@@ -172,6 +180,7 @@ impl Fetcher {
         if let Some(state) = self.partitions.get_mut(topic_partition) {
             state.paused = true;
         }
+        self.changed = true;
     }
 
     /// Goes on asking for a paused partition.
@@ -179,6 +188,7 @@ impl Fetcher {
         if let Some(state) = self.partitions.get_mut(topic_partition) {
             state.paused = false;
         }
+        self.changed = true;
     }
 
     /// The reader is done with `bytes` (the length of `records`) of what it was handed for a partition.
@@ -186,6 +196,7 @@ impl Fetcher {
         if let Some(state) = self.partitions.get_mut(topic_partition) {
             state.unread_bytes = state.unread_bytes.saturating_sub(bytes);
         }
+        self.changed = true;
     }
 
     /// The next offset that will be asked for, behind everything fetched so far.
@@ -216,7 +227,14 @@ impl Fetcher {
         if self.closing {
             return self.poll_close();
         }
-        self.poll_diagnosis(now, metadata).or_else(|| self.poll_fetch(now, metadata))
+        // Most calls come while nothing has changed for us, and there may be thousands of partitions to look at.
+        if !self.changed && self.metadata_revision == metadata.revision() {
+            return None;
+        }
+        let request = self.poll_diagnosis(now, metadata).or_else(|| self.poll_fetch(now, metadata));
+        self.changed = request.is_some();
+        self.metadata_revision = metadata.revision();
+        request
     }
 
     /// Takes the answer to the request of `token`, or why there is none. Unknown tokens are ignored.
@@ -226,6 +244,7 @@ impl Fetcher {
         token: RequestToken,
         result: Result<Response, RequestError>,
     ) {
+        self.changed = true;
         match self.in_flight.remove(&token) {
             None | Some(InFlight::Close) => {}
             Some(InFlight::Fetch { node, asked }) => {
@@ -256,6 +275,7 @@ impl Fetcher {
 
     /// Time has come to `now`.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.changed = true;
         for state in self.partitions.values_mut() {
             state.handle_timeout(now);
         }
@@ -419,6 +439,7 @@ impl Fetcher {
 
     /// Ends fetching of a partition and says why.
     pub(super) fn fail(&mut self, topic_partition: &TopicPartition, error: FetchError) {
+        self.changed = true;
         if let Some(state) = self.partitions.get_mut(topic_partition)
             && state.phase != Phase::Failed
         {

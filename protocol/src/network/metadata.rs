@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::{
@@ -13,13 +14,27 @@ use kafka_protocol::protocol::StrBytes;
 use crate::{ErrorCode, NodeId, TopicPartition};
 
 /// Brokers as they are advertised, by id; topics that are tracked, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Metadata {
     cluster_id: Option<Arc<str>>,
     controller: Option<NodeId>,
     brokers: BTreeMap<NodeId, BrokerEndpoint>,
     topics: BTreeMap<Arc<str>, TopicMetadata>,
+    revision: u64,
 }
+
+/// Equal if they say the same, whenever it was learned.
+impl PartialEq for Metadata {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { cluster_id, controller, brokers, topics, revision: _ } = self;
+        *cluster_id == other.cluster_id
+            && *controller == other.controller
+            && *brokers == other.brokers
+            && *topics == other.topics
+    }
+}
+
+impl Eq for Metadata {}
 
 /// Where a broker listens for us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +100,12 @@ pub enum MetadataNews {
 }
 
 impl Metadata {
+    /// Changes with every change: what was concluded from metadata of the same revision still holds.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The cluster's id, once known.
     #[must_use]
     pub fn cluster_id(&self) -> Option<&Arc<str>> {
@@ -140,6 +161,7 @@ impl Metadata {
             Some(known) if epoch > known.leader_epoch => {
                 known.leader = Some(leader);
                 known.leader_epoch = epoch;
+                self.revision = next_revision();
                 true
             }
             _ => false,
@@ -149,6 +171,7 @@ impl Metadata {
     /// Forgets a topic that nobody tracks any more.
     pub fn forget_topic(&mut self, name: &str) {
         self.topics.remove(name);
+        self.revision = next_revision();
     }
 
     /// Takes an answer of `version`. Topics that it does not mention stay as they were, those that are not `tracked` are
@@ -159,6 +182,7 @@ impl Metadata {
         version: i16,
         tracked: impl Fn(&str) -> bool,
     ) -> Vec<MetadataNews> {
+        self.revision = next_revision();
         let mut news = Vec::new();
         if let Some(id) = &response.cluster_id {
             let new: Arc<str> = Arc::from(id.as_str());
@@ -255,6 +279,12 @@ fn update_partition(
         replicas: seen.replica_nodes.iter().map(|node| NodeId(node.0)).collect(),
     };
     known.insert(seen.partition_index, partition);
+}
+
+/// Counted over all instances, so that two of them never have the same one by chance.
+fn next_revision() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 const NO_TOPIC_ID: [u8; 16] = [0; 16];

@@ -309,24 +309,18 @@ impl Producer {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing else happens first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let retries = self.windows.values().filter_map(|window| window.retry_at);
-        let waiting = self
-            .windows
-            .values()
-            .filter_map(|window| window.batches.front())
-            .filter(|front| front.status == Status::Waiting)
-            .map(|front| front.enqueued_at.after(self.config.delivery_timeout));
+        // In one go: there may be thousands of partitions, and this is asked for again and again.
+        let windows = self.windows.values().filter_map(|window| {
+            let front = window.batches.front().filter(|front| front.status == Status::Waiting);
+            let expiry = front.map(|front| front.enqueued_at.after(self.config.delivery_timeout));
+            window.retry_at.into_iter().chain(expiry).min()
+        });
         let queued = self
             .accumulator
             .oldest(self.sending())
             .map(|enqueued_at| enqueued_at.after(self.config.delivery_timeout));
         let ending = self.ending.map(|ending| ending.deadline);
-        retries
-            .chain(waiting)
-            .chain(queued)
-            .chain(ending)
-            .chain(self.transactions.poll_timeout())
-            .min()
+        windows.chain(queued).chain(ending).chain(self.transactions.poll_timeout()).min()
     }
 
     /// Time has come to `now`.

@@ -21,10 +21,10 @@ impl StickyPartitioner {
         Self { batch_bytes, current: None, produced_bytes: 0, random: Jitter::new(seed) }
     }
 
-    /// The partition for the next record, one of `available` (those with a leader). `None` if that is empty.
+    /// The partition for the next record, one of `available` (those with a leader, ascending). `None` if that is empty.
     pub fn partition(&mut self, available: &[i32]) -> Option<i32> {
         if let Some(current) = self.current
-            && available.contains(&current)
+            && is_among(available, current)
         {
             return Some(current);
         }
@@ -53,6 +53,12 @@ impl StickyPartitioner {
         self.produced_bytes = 0;
         self.current
     }
+}
+
+/// Whether `partition` is one of `available`, which ascend. Where every partition has a leader, one look is enough.
+fn is_among(available: &[i32], partition: i32) -> bool {
+    let at = usize::try_from(partition).ok().and_then(|index| available.get(index));
+    at == Some(&partition) || available.binary_search(&partition).is_ok()
 }
 
 #[cfg(test)]

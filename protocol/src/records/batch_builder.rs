@@ -36,6 +36,8 @@ pub struct BatchBuilder {
     buffer: Vec<u8>,
     /// A buffer without contents, for the next batch (not compressed) or the codec's output.
     spare: Vec<u8>,
+    /// A buffer without contents, for the next compressed batch.
+    recycled: Vec<u8>,
     record_count: i32,
     base_timestamp: i64,
     max_timestamp: i64,
@@ -64,6 +66,7 @@ impl BatchBuilder {
             max_bytes,
             buffer: Vec::new(),
             spare: Vec::new(),
+            recycled: Vec::new(),
             record_count: 0,
             base_timestamp: -1,
             max_timestamp: -1,
@@ -131,6 +134,11 @@ impl BatchBuilder {
         }
 
         if is_first {
+            if self.compressor.compression() == Compression::None
+                && self.buffer.capacity() < self.spare.capacity()
+            {
+                std::mem::swap(&mut self.buffer, &mut self.spare);
+            }
             self.buffer.clear();
             self.buffer.reserve(end);
             self.buffer.resize(BATCH_HEADER_BYTES, 0);
@@ -146,9 +154,15 @@ impl BatchBuilder {
         fixed.byte(0);
         fixed.varlong(timestamp_delta);
         fixed.varint(self.record_count);
-        self.put_nullable(fixed, key);
-        self.put_nullable(Prefix::new(), value);
-        self.put_headers(headers);
+        // The few bytes between key, value and headers are gathered: each write costs as much as several bytes.
+        self.put_nullable(&mut fixed, key);
+        self.put_nullable(&mut fixed, value);
+        fixed.varint(headers.len() as i32);
+        for header in headers {
+            self.put_nullable(&mut fixed, Some(header.key));
+            self.put_nullable(&mut fixed, header.value);
+        }
+        self.buffer.extend_from_slice(fixed.as_slice());
         debug_assert_eq!(self.buffer.len(), end, "a record takes the bytes computed for it");
 
         let batch_index = self.record_count;
@@ -156,30 +170,17 @@ impl BatchBuilder {
         Ok(Appended::Record { batch_index, bytes: record_bytes })
     }
 
-    /// Writes what has been gathered, a length and the bytes it announces.
+    /// Adds a length to what is gathered; if bytes follow, writes both, and gathers anew.
     #[inline]
-    fn put_nullable(&mut self, mut fixed: Prefix, bytes: Option<&[u8]>) {
+    fn put_nullable(&mut self, gathered: &mut Prefix, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => {
-                fixed.varint(bytes.len() as i32);
-                self.buffer.extend_from_slice(fixed.as_slice());
+                gathered.varint(bytes.len() as i32);
+                self.buffer.extend_from_slice(gathered.as_slice());
                 self.buffer.extend_from_slice(bytes);
+                gathered.clear();
             }
-            None => {
-                fixed.varint(-1);
-                self.buffer.extend_from_slice(fixed.as_slice());
-            }
-        }
-    }
-
-    #[inline]
-    fn put_headers<'r>(&mut self, headers: impl ExactSizeIterator<Item = Header<'r>>) {
-        let mut count = Prefix::new();
-        count.varint(headers.len() as i32);
-        self.buffer.extend_from_slice(count.as_slice());
-        for header in headers {
-            self.put_nullable(Prefix::new(), Some(header.key));
-            self.put_nullable(Prefix::new(), header.value);
+            None => gathered.varint(-1),
         }
     }
 
@@ -244,7 +245,8 @@ impl BatchBuilder {
             record_count: self.record_count,
         };
         let batch = if compression == Compression::None {
-            std::mem::replace(&mut self.buffer, std::mem::take(&mut self.spare))
+            // Nothing is kept: of many builders few have an open batch at a time.
+            std::mem::take(&mut self.buffer)
         } else {
             self.compress(compression)?
         };
@@ -262,19 +264,24 @@ impl BatchBuilder {
         self.compressor.compress(records, &mut self.spare).map_err(|reason| {
             RecordsError::Compress { codec: compression, records_bytes: records.len(), reason }
         })?;
-        Ok(self.spare.as_slice().to_vec())
+        let mut batch = std::mem::take(&mut self.recycled);
+        batch.reserve_exact(self.spare.len());
+        batch.extend_from_slice(&self.spare);
+        Ok(batch)
     }
 
     /// Takes the buffer of a batch that is no longer needed, unless its bytes are still shared.
     pub fn recycle(&mut self, batch: SealedBatch) {
-        if self.compressor.compression() != Compression::None {
-            return;
-        }
-        if let Ok(buffer) = Bytes::try_into_mut(batch.into_bytes())
-            && buffer.capacity() > self.spare.capacity()
+        let kept = match self.compressor.compression() {
+            Compression::None => &mut self.spare,
+            _ => &mut self.recycled,
+        };
+        if let Ok(mut buffer) = Bytes::try_into_mut(batch.into_bytes())
+            && buffer.capacity() > kept.capacity()
         {
-            self.spare = buffer.into();
-            self.spare.clear();
+            // Emptied first: contents would be moved.
+            buffer.clear();
+            *kept = buffer.into();
         }
     }
 }

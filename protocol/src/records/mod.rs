@@ -21,6 +21,7 @@ mod batch_header;
 mod batch_view;
 mod compression;
 mod control_record;
+mod crc;
 mod error;
 mod legacy;
 mod read_committed_filter;

@@ -10,6 +10,7 @@ use super::batch_header::{
 };
 use super::batch_view::BatchView;
 use super::compression::{Compression, DecodeLimits, Decompressor};
+use super::crc;
 use super::error::RecordsError;
 use crate::ids::ProducerIdAndEpoch;
 
@@ -137,6 +138,6 @@ fn write_header(header: &mut BatchHeader, records_crc: u32, batch: &mut [u8]) {
     header.write(batch);
     let fields = batch.get(ATTRIBUTES_AT..BATCH_HEADER_BYTES).unwrap_or_default();
     let records_bytes = batch.len() - BATCH_HEADER_BYTES;
-    header.crc = crc32c::crc32c_combine(crc32c::crc32c(fields), records_crc, records_bytes);
+    header.crc = crc::combine(crc32c::crc32c(fields), records_crc, records_bytes);
     header.write(batch);
 }

@@ -73,12 +73,19 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Room for a record's length, attributes, both deltas and key length.
-    const CAPACITY: usize = 5 + 1 + 10 + 5 + 5;
+    /// Room for the most that comes without bytes in between: a record's length, attributes and deltas, a key and a value
+    /// that are null, the number of headers and the length of the first one's key.
+    const CAPACITY: usize = 5 + 1 + 10 + 5 + 1 + 1 + 5 + 5;
 
     #[inline]
     pub(super) const fn new() -> Self {
         Self { bytes: [0; Self::CAPACITY], len: 0 }
+    }
+
+    /// Gathers anew.
+    #[inline]
+    pub(super) const fn clear(&mut self) {
+        self.len = 0;
     }
 
     #[inline]

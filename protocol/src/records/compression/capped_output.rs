@@ -1,6 +1,6 @@
 //! Output of a decoder: grows as needed, up to a cap.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::DecompressError;
 
@@ -14,8 +14,8 @@ pub(super) struct CappedOutput<'a> {
 }
 
 impl<'a> CappedOutput<'a> {
-    /// An output of at most `limit` bytes in `bytes`, which is empty. `expected` sizes the first
-    /// step and may be wrong.
+    /// An output of at most `limit` bytes in `bytes`, whose present contents are scratch. `expected`
+    /// sizes the first step and may be wrong.
     pub(super) const fn new(bytes: &'a mut BytesMut, expected: usize, limit: usize) -> Self {
         Self { bytes, filled: 0, expected, limit }
     }
@@ -45,7 +45,9 @@ impl<'a> CappedOutput<'a> {
             let doubled = self.filled.saturating_mul(2).max(self.expected).max(FIRST_STEP_BYTES);
             self.grow(doubled.min(self.limit.saturating_add(1)));
         }
-        self.bytes.get_mut(self.filled..).unwrap_or_default()
+        // Memory that is used again may be larger than this output may become.
+        let end = self.bytes.len().min(self.limit.saturating_add(1));
+        self.bytes.get_mut(self.filled..end).unwrap_or_default()
     }
 
     /// Makes the next [`CappedOutput::spare`] larger than the last, for decoders that need all of it at once; false if it
@@ -86,10 +88,9 @@ impl<'a> CappedOutput<'a> {
         (history, spare.get_mut(..end - self.filled).unwrap_or_default())
     }
 
-    /// The decoded bytes.
-    pub(super) fn finish(self) -> Bytes {
-        self.bytes.truncate(self.filled);
-        self.bytes.split().freeze()
+    /// How many bytes were decoded: the front of the memory.
+    pub(super) const fn finish(self) -> usize {
+        self.filled
     }
 
     /// Has at least `end` bytes, and room to spare if the stream goes on block by block.

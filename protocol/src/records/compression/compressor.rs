@@ -3,10 +3,9 @@
 use std::fmt;
 use std::io::Write;
 
-use flate2::write::GzEncoder;
-use lz4_flex::block::CompressTable;
-
+use super::lz4_block::MatchTable;
 use super::{Compression, lz4, snappy};
+use flate2::write::GzEncoder;
 
 /// Compresses with one codec and level, keeping the codec's tables between batches.
 pub(in crate::records) struct Compressor {
@@ -19,7 +18,7 @@ enum State {
     /// Nothing to keep, or nothing compressed yet.
     Empty,
     Snappy(Box<snap::raw::Encoder>),
-    Lz4(Box<CompressTable>),
+    Lz4(MatchTable),
     Zstd(zstd::bulk::Compressor<'static>),
 }
 
@@ -56,10 +55,10 @@ impl Compressor {
             }
             Compression::Lz4 => {
                 if !matches!(self.state, State::Lz4(_)) {
-                    self.state = State::Lz4(Box::new(CompressTable::large()));
+                    self.state = State::Lz4(MatchTable::new());
                 }
                 if let State::Lz4(table) = &mut self.state {
-                    lz4::compress(table, input, output).map_err(text)?;
+                    lz4::compress(table, input, output);
                 }
             }
             Compression::Zstd => {

@@ -3,12 +3,10 @@
 //! Parsing the frame here lets blocks be decoded straight into the batch's output; a frame reader
 //! in between buffers each block once more and is two to three times slower on small batches.
 
-use lz4_flex::block::{
-    CompressError, CompressTable, compress_into_with_table, decompress_into,
-    decompress_into_with_dict, get_maximum_output_size,
-};
+use lz4_flex::block::{decompress_into, decompress_into_with_dict};
 use xxhash_rust::xxh32::xxh32;
 
+use super::lz4_block::{self, BLOCK_BYTES, MatchTable};
 use super::{CappedOutput, DecompressError};
 
 /// Decodes all frames of `input`, with independent or linked blocks. Checksums of headers and
@@ -147,39 +145,30 @@ impl Descriptor {
 
 /// Appends `input` to `output` as one frame of independent 64 KiB blocks, without checksums: the
 /// form Java's reader accepts and the batch's CRC makes safe.
-pub(super) fn compress(
-    table: &mut CompressTable,
-    input: &[u8],
-    output: &mut Vec<u8>,
-) -> Result<(), CompressError> {
+pub(super) fn compress(table: &mut MatchTable, input: &[u8], output: &mut Vec<u8>) {
     let descriptor = [FLAG_VERSION | FLAG_INDEPENDENT, BLOCK_64_KIB];
     output.extend_from_slice(&MAGIC.to_le_bytes());
     output.extend_from_slice(&descriptor);
     output.push((xxh32(&descriptor, 0) >> 8) as u8);
     for chunk in input.chunks(BLOCK_BYTES) {
         let start = output.len();
-        output.resize(start + 4 + get_maximum_output_size(chunk.len()), 0);
-        let Some((word, block)) =
-            output.get_mut(start..).and_then(<[u8]>::split_first_chunk_mut::<4>)
-        else {
-            continue;
-        };
-        let mut written = compress_into_with_table(chunk, block, table)?;
-        if written < chunk.len() {
-            *word = (written as u32).to_le_bytes();
+        output.extend_from_slice(&[0; 4]);
+        lz4_block::compress(table, chunk, output);
+        let written = output.len() - start - 4;
+        let word = if written < chunk.len() {
+            written as u32
         } else {
             // Readers refuse a block above the frame's block size, so what does not shrink is
             // stored.
-            written = chunk.len();
-            *word = (written as u32 | UNCOMPRESSED).to_le_bytes();
-            if let Some(slot) = block.get_mut(..written) {
-                slot.copy_from_slice(chunk);
-            }
+            output.truncate(start + 4);
+            output.extend_from_slice(chunk);
+            chunk.len() as u32 | UNCOMPRESSED
+        };
+        if let Some(slot) = output.get_mut(start..start + 4) {
+            slot.copy_from_slice(&word.to_le_bytes());
         }
-        output.truncate(start + 4 + written);
     }
     output.extend_from_slice(&[0; 4]);
-    Ok(())
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], DecompressError> {
@@ -211,7 +200,6 @@ const FLAG_CONTENT_CHECKSUM: u8 = 1 << 2;
 const FLAG_RESERVED: u8 = 1 << 1;
 const FLAG_DICTIONARY: u8 = 1;
 const BLOCK_64_KIB: u8 = 4 << 4;
-const BLOCK_BYTES: usize = 64 * 1024;
 /// How far back a match may reach, also into earlier blocks if they are linked.
 const WINDOW_BYTES: usize = 64 * 1024;
 const MAX_EXPANSION: usize = 255;

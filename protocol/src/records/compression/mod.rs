@@ -8,6 +8,7 @@ mod capped_output;
 mod compressor;
 mod gzip;
 mod lz4;
+mod lz4_block;
 mod snappy;
 #[cfg(test)]
 mod tests;
@@ -145,11 +146,12 @@ impl DecompressError {
 /// Decodes compressed records. Keeps codec state and output memory between batches, so one per
 /// reading task is right; a fresh one costs nothing until its first compressed batch.
 ///
-/// Output is cut from one growing buffer. Its memory is used again when every block cut from it
-/// has been dropped; a block that is kept, however small, keeps the memory it was cut from.
+/// Each batch has memory of its own, which is used again once its block has been dropped, and is not
+/// cleared in between. A block that is kept, however small, keeps all of it.
 #[derive(Default)]
 pub struct Decompressor {
-    output: BytesMut,
+    /// Memory that was handed out, from end to end.
+    lent: Vec<Bytes>,
     zstd: zstd::ZstdDecoder,
     /// Output bytes per input byte in the last batch, to size the next one's output.
     expansion: usize,
@@ -174,13 +176,13 @@ impl Decompressor {
         input: &[u8],
         limits: &DecodeLimits,
     ) -> Result<Bytes, DecompressError> {
-        self.output.clear();
+        let mut memory = self.returned();
         let expected = input.len().saturating_mul(self.expansion.clamp(1, MAX_EXPECTED_EXPANSION));
         // Zstd begins anew if its output does not fit, so it is given a little more.
         let slack = if compression == Compression::Zstd { input.len() } else { 0 };
         let expected = expected.saturating_add(slack);
         let limit = limits.max_decompressed_batch_bytes;
-        let mut output = CappedOutput::new(&mut self.output, expected, limit);
+        let mut output = CappedOutput::new(&mut memory, expected, limit);
         match compression {
             Compression::None => output.block(input.len())?.copy_from_slice(input),
             Compression::Gzip => gzip::decompress(input, &mut output)?,
@@ -188,16 +190,36 @@ impl Decompressor {
             Compression::Lz4 => lz4::decompress(input, &mut output)?,
             Compression::Zstd => self.zstd.decompress(input, &mut output)?,
         }
-        let records = output.finish();
+        let decoded = output.finish();
+        let memory = memory.freeze();
+        let records = memory.slice(..decoded);
         self.expansion = records.len().div_ceil(input.len().max(1));
+        self.lend(memory);
         Ok(records)
+    }
+
+    /// Memory that nobody holds any more, with what was last written to it; new and empty if there is none.
+    fn returned(&mut self) -> BytesMut {
+        let at = self.lent.iter().position(|memory| memory.is_unique());
+        let memory = at.map(|at| self.lent.swap_remove(at));
+        memory.and_then(|memory| memory.try_into_mut().ok()).unwrap_or_default()
+    }
+
+    /// Remembers memory, to use it again.
+    fn lend(&mut self, memory: Bytes) {
+        if memory.len() <= KEPT_OUTPUT_BYTES {
+            if self.lent.len() >= KEPT_OUTPUTS {
+                self.lent.remove(0);
+            }
+            self.lent.push(memory);
+        }
     }
 }
 
 impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decompressor")
-            .field("output_bytes", &self.output.capacity())
+            .field("lent", &self.lent.len())
             .field("expansion", &self.expansion)
             .finish_non_exhaustive()
     }
@@ -205,3 +227,7 @@ impl fmt::Debug for Decompressor {
 
 /// One bomb must not make every later batch reserve the memory of a bomb.
 const MAX_EXPECTED_EXPANSION: usize = 16;
+/// Memory above this is not kept for the next batch.
+const KEPT_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
+/// Readers hold few blocks at a time; a worker's downstream may hold the last one while the next is read.
+const KEPT_OUTPUTS: usize = 4;
