@@ -7,6 +7,7 @@ mod open_batches;
 mod record;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -53,6 +54,7 @@ pub struct RecordProducer {
 struct Shared {
     client: KafkaClient,
     producer: Producer,
+    transactional: bool,
     max_block: Duration,
     // Held for one record, or for closing batches; never across an await. The machine's lock is taken inside, never around.
     state: Mutex<State>,
@@ -61,6 +63,8 @@ struct Shared {
     opened: Arc<Notify>,
     /// The bound of memory was left.
     room: Arc<Notify>,
+    /// A batch was handed over and the driver has not had its turn since.
+    handed_over: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -129,6 +133,8 @@ impl KafkaClient {
                 fates,
                 opened: Arc::clone(&opened),
                 room,
+                handed_over: AtomicBool::new(false),
+                transactional: transactional_id.is_some(),
                 producer,
             }
         });
@@ -139,12 +145,30 @@ impl KafkaClient {
 
 impl RecordProducer {
     /// Takes a record, waiting for room in `buffer.memory` and for the topic's partitions up to `max.block.ms`. Records of
-    /// one partition are written in the order of these calls.
+    /// one partition are written in the order of these calls. Once per batch it lets other tasks of its thread have a turn,
+    /// before it takes the record; dropped while it waits, it has taken nothing.
     ///
     /// # Errors
     ///
     /// [`SendError`]; the record is not written then.
     pub async fn send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
+        // A loop of sends never waits while there is room. On a runtime of one thread the driver would write nothing
+        // until there is none; and a batch that is written at once is still in the processor's cache.
+        if self.shared.handed_over.load(Ordering::Relaxed) {
+            self.shared.handed_over.store(false, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+        match self.try_send(record) {
+            Err(
+                SendError::Full { .. }
+                | SendError::NotPrepared { .. }
+                | SendError::UnknownPartition { .. },
+            ) => Box::pin(self.send_when_possible(record)).await,
+            sent => sent,
+        }
+    }
+
+    async fn send_when_possible(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
         let deadline = Instant::now() + self.shared.max_block;
         loop {
             let room = self.shared.room.notified();
@@ -184,7 +208,7 @@ impl RecordProducer {
             let mut taken = state.batches.append(record, timestamp, has_room)?;
             // Handed over under the lock: two batches of a partition must not overtake each other.
             if let Some(ready) = taken.ready.take() {
-                shared.hand_over(ready, tag);
+                shared.hand_over(*ready, tag);
             }
             taken
         };
@@ -225,7 +249,7 @@ impl RecordProducer {
     /// As [`flush`](Self::flush).
     pub async fn close(self) -> Result<(), SendError> {
         let open = self.shared.lock().transaction.open;
-        if open || !self.shared.producer.is_transactional() { self.flush().await } else { Ok(()) }
+        if open || !self.shared.transactional { self.flush().await } else { Ok(()) }
     }
 
     /// Fences: becomes the newest producer of the transactional id, whose earlier transaction is aborted. To be called
@@ -308,7 +332,7 @@ impl Shared {
 
     /// What records belong to now.
     fn open_tag(&self, state: &State, verb: &'static str) -> Result<u64, ProduceError> {
-        if self.producer.is_transactional() && !state.transaction.open {
+        if self.transactional && !state.transaction.open {
             let state = "in no transaction: call begin_transaction first";
             return Err(ProduceError::InvalidState { verb, state });
         }
@@ -318,6 +342,7 @@ impl Shared {
     fn hand_over(&self, ready: Ready, tag: u64) {
         let Ready { topic_partition, batch, fate } = ready;
         let batch_id = self.fates.add(fate, batch.record_count());
+        self.handed_over.store(true, Ordering::Relaxed);
         self.producer.send_reported_batch(topic_partition, batch, tag, batch_id);
     }
 

@@ -30,7 +30,10 @@ pub(super) struct BatchOptions {
 #[derive(Debug)]
 pub(super) struct OpenBatches {
     options: BatchOptions,
-    topics: HashMap<Arc<str>, Topic>,
+    topics: Vec<Topic>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// The topic of the last record: most likely that of the next.
+    last: usize,
     /// How many batches are open.
     open: usize,
     /// Batches that were acknowledged, for their memory.
@@ -40,6 +43,7 @@ pub(super) struct OpenBatches {
 
 #[derive(Debug)]
 struct Topic {
+    name: Arc<str>,
     sticky: StickyPartitioner,
     /// Partitions with a leader.
     available: Vec<i32>,
@@ -72,15 +76,23 @@ pub(super) struct Ready {
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) delivery: Delivery,
-    /// The batch before it, which had no room for it.
-    pub(super) ready: Option<Ready>,
+    /// The batch before it, which had no room for it. Boxed, for most records come without, and this is handed on.
+    pub(super) ready: Option<Box<Ready>>,
     /// It is the first record of the only open batch: somebody must look after `linger.ms`.
     pub(super) first: bool,
 }
 
 impl OpenBatches {
     pub(super) fn new(options: BatchOptions, seed: u64) -> Self {
-        Self { options, topics: HashMap::new(), open: 0, spare: Vec::new(), seed }
+        Self {
+            options,
+            topics: Vec::new(),
+            by_name: HashMap::new(),
+            last: 0,
+            open: 0,
+            spare: Vec::new(),
+            seed,
+        }
     }
 
     /// Takes what the brokers say of a topic: for each partition, ascending from 0, whether it has a leader. Partitions
@@ -89,12 +101,18 @@ impl OpenBatches {
         let options = self.options;
         self.seed = self.seed.wrapping_add(1);
         let seed = self.seed;
-        let topic = self.topics.entry(Arc::clone(name)).or_insert_with(|| Topic {
-            sticky: StickyPartitioner::new(options.batch_bytes, seed),
-            available: Vec::new(),
-            partitions: Vec::new(),
-            described_at: now,
+        let topics = &mut self.topics;
+        let index = *self.by_name.entry(Arc::clone(name)).or_insert_with(|| {
+            topics.push(Topic {
+                name: Arc::clone(name),
+                sticky: StickyPartitioner::new(options.batch_bytes, seed),
+                available: Vec::new(),
+                partitions: Vec::new(),
+                described_at: now,
+            });
+            topics.len() - 1
         });
+        let Some(topic) = topics.get_mut(index) else { return };
         topic.described_at = now;
         topic.available.clear();
         for (partition, has_leader) in (0..).zip(led) {
@@ -117,13 +135,13 @@ impl OpenBatches {
 
     /// Whether the partitions of a topic are known.
     pub(super) fn knows(&self, topic: &str) -> bool {
-        self.topics.contains_key(topic)
+        self.by_name.contains_key(topic)
     }
 
     /// Topics that were described before `limit`.
     pub(super) fn described_before(&self, limit: Instant) -> Vec<Arc<str>> {
-        let old = self.topics.iter().filter(|(_, topic)| topic.described_at < limit);
-        old.map(|(name, _)| Arc::clone(name)).collect()
+        let old = self.topics.iter().filter(|topic| topic.described_at < limit);
+        old.map(|topic| Arc::clone(&topic.name)).collect()
     }
 
     /// Puts a record into its partition's batch. `has_room` is asked before a batch is begun.
@@ -133,8 +151,11 @@ impl OpenBatches {
         timestamp: i64,
         has_room: impl FnOnce() -> bool,
     ) -> Result<Taken, SendError> {
-        let Self { options, topics, open, spare, .. } = self;
-        let Some(topic) = topics.get_mut(record.topic) else {
+        let Self { options, topics, by_name, last, open, spare, .. } = self;
+        if topics.get(*last).is_none_or(|topic| *topic.name != *record.topic) {
+            *last = by_name.get(record.topic).copied().unwrap_or(usize::MAX);
+        }
+        let Some(topic) = topics.get_mut(*last) else {
             return Err(SendError::NotPrepared { topic: record.topic.to_owned() });
         };
         let (partition, chosen_by_us) = topic.choose(record, options.ignore_keys);
@@ -165,7 +186,7 @@ impl OpenBatches {
                     if !has_room() {
                         return Err(target.full(options.buffer_bytes));
                     }
-                    ready = target.close(spare)?;
+                    ready = target.close(spare)?.map(Box::new);
                     *open = open.saturating_sub(1);
                 }
             }
@@ -176,6 +197,7 @@ impl OpenBatches {
             }
         }
         let first = *open == 0;
+        target.take_memory(spare, options.compression == Compression::None);
         let appended = target.append(timestamp, record)?;
         let Appended::Record { batch_index, bytes } = appended else {
             return Err(target.full(options.buffer_bytes));
@@ -221,7 +243,7 @@ impl OpenBatches {
         if self.open == 0 {
             return Ok(());
         }
-        for topic in self.topics.values_mut() {
+        for topic in &mut self.topics {
             for (index, partition) in (0..).zip(&mut topic.partitions) {
                 if partition.open.as_ref().is_some_and(|open| is_due(open.since)) {
                     ready.extend(partition.close(&mut self.spare)?);
@@ -235,7 +257,7 @@ impl OpenBatches {
 
     /// Takes the memory of a batch that is no longer needed.
     pub(super) fn recycle(&mut self, batch: SealedBatch) {
-        if self.options.compression == Compression::None && self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX {
             self.spare.push(batch);
         }
     }
@@ -285,9 +307,7 @@ impl Partition {
 
     fn close(&mut self, spare: &mut Vec<SealedBatch>) -> Result<Option<Ready>, SendError> {
         let Some(open) = self.open.take() else { return Ok(None) };
-        if let Some(batch) = spare.pop() {
-            self.builder.recycle(batch);
-        }
+        self.take_memory(spare, self.builder.compression() != Compression::None);
         match self.builder.build() {
             Ok(batch) => Ok(batch.map(|batch| Ready {
                 topic_partition: self.topic_partition.clone(),
@@ -299,6 +319,14 @@ impl Partition {
                 self.open = Some(open);
                 Err(self.encode_error(source))
             }
+        }
+    }
+
+    /// Memory of an acknowledged batch, where a batch's memory is `needed`: at its begin, or at its end if that is when it
+    /// is compressed.
+    fn take_memory(&mut self, spare: &mut Vec<SealedBatch>, needed: bool) {
+        if needed && let Some(batch) = spare.pop() {
+            self.builder.recycle(batch);
         }
     }
 

@@ -44,7 +44,7 @@ fn records_of_a_partition_keep_their_order_across_batches() {
         let partition = taken.delivery.topic_partition().partition;
         assert_eq!(partition, partition_for_key(&key, 4));
         sent.entry(partition).or_default().push(value.to_vec());
-        closed.extend(taken.ready);
+        closed.extend(taken.ready.map(|ready| *ready));
     }
     assert!(closed.len() > 10, "a batch has a bound");
     batches.close_all(&mut closed).unwrap();
@@ -78,7 +78,7 @@ fn without_room_no_batch_is_begun_and_nothing_is_lost() {
     // The open batch has no room for the second, and there is none for another batch.
     assert!(matches!(batches.append(&record, 7, || false), Err(SendError::Full { .. })));
     let taken = append(&mut batches, &record).unwrap();
-    assert_eq!(taken.ready.map(values).map(|values| values.len()), Some(1));
+    assert_eq!(taken.ready.map(|ready| values(*ready)).map(|values| values.len()), Some(1));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_record_that_no_request_carries_is_refused_whatever_batch_is_open() {
         let mut refused = 0;
         for value in [&large[..], &large[..120]] {
             match append(&mut batches, &ProducerRecord::to("t", value).partition(0)) {
-                Ok(taken) => ready.extend(taken.ready),
+                Ok(taken) => ready.extend(taken.ready.map(|ready| *ready)),
                 Err(SendError::RecordTooLarge { .. }) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
