@@ -3,9 +3,11 @@
 //! Every measured job is a process of its own, so that its CPU time holds no broker and no other job.
 
 mod broker;
+mod clients;
 mod flights;
 mod input;
 mod job;
+mod micro;
 mod report;
 mod usage;
 
@@ -25,15 +27,25 @@ struct Arguments {
 enum Command {
     /// The flights query q2 and a bare consume of the same topic, on the development broker and on real Kafka
     Flights(flights::FlightsArguments),
+    /// Our client against others, in CPU time, throughput and memory, on real Kafka
+    Clients(clients::ClientsArguments),
+    /// The codecs of records alone, in nanoseconds and instructions
+    Micro(micro::MicroArguments),
     /// One measured job (started by the benchmark itself)
     #[command(hide = true)]
     Job(job::JobArguments),
+    /// One run of our client (started by the benchmark itself)
+    #[command(hide = true)]
+    Client(clients::ClientArguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Flights(arguments) => flights::run(&arguments),
+        Command::Clients(arguments) => clients::run(&arguments),
+        Command::Micro(arguments) => micro::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
+        Command::Client(arguments) => clients::run_client(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

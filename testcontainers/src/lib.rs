@@ -37,6 +37,6 @@ pub use kafka::{
     ClusterError, Codec, ConsoleRecord, ConsumeEnd, DEFAULT_VERSION, Isolation, JavaAssignment,
     JavaClient, JavaGroupMember, JavaHeader, JavaRecord, JavaTransaction, KafkaCluster,
     KafkaClusterBuilder, KafkaJars, ListedTransaction, OLDER_VERSION, ProduceOptions,
-    ProducedRecord, ToolOutput, TransactionEnd, keytool,
+    ProducedRecord, ToolOutput, TransactionEnd, java_program, keytool,
 };
 pub use process::{GuardedCommand, GuardedProcess, Signal, shell_quoted};

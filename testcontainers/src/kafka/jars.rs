@@ -130,8 +130,9 @@ fn copy_jars(version: &str, staging: &Path) -> Result<(), ClusterError> {
     })
 }
 
-/// `JAVA_HOME`'s program if there is one, else whatever the path finds.
-pub(crate) fn java_program(name: &str) -> PathBuf {
+/// A program of the JDK, such as `javac`: `JAVA_HOME`'s if there is one, else whatever the path finds.
+#[must_use]
+pub fn java_program(name: &str) -> PathBuf {
     std::env::var_os("JAVA_HOME")
         .map(|home| Path::new(&home).join("bin").join(name))
         .filter(|program| program.is_file())

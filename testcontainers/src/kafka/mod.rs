@@ -16,8 +16,7 @@ mod tools;
 pub use builder::{DEFAULT_VERSION, KafkaClusterBuilder, OLDER_VERSION};
 pub use cluster::KafkaCluster;
 pub use error::ClusterError;
-pub(crate) use jars::java_program;
-pub use jars::{KafkaJars, keytool};
+pub use jars::{KafkaJars, java_program, keytool};
 pub use java_client::{
     Codec, Isolation, JavaAssignment, JavaClient, JavaGroupMember, JavaHeader, JavaRecord,
     JavaTransaction, ProduceOptions, ProducedRecord, TransactionEnd,
