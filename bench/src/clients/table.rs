@@ -158,7 +158,8 @@ mod tests {
     }
 
     fn row(name: &str, is_ours: bool, per_million: f64) -> Row {
-        let contestant = Contestant { is_ours, ..ours("consume", name).unwrap() };
+        let mut contestant = ours("consume", name).unwrap();
+        contestant.is_ours = is_ours;
         // The start costs the same, however many records there are.
         let of = |records: u64| run(records, 0.3 + per_million * records as f64 / 1e6);
         Row { contestant, few: vec![of(1_000_000); 3], many: vec![of(5_000_000); 3] }

@@ -83,7 +83,7 @@ impl Workload {
         Shape { title, consume, value_size, codec, records_divisor }
     }
 
-    /// What issue 4 asks for.
+    /// What it must come to.
     pub(crate) fn targets(self) -> Targets {
         let small = Targets {
             best_peer: Some(2.0),
