@@ -109,15 +109,32 @@ impl Producer {
     /// Queues a sealed batch; never blocks. Batches of one tag for one partition keep their order. After a failure of the
     /// transaction further batches of it are dropped; [`flush`](Self::flush) tells.
     pub fn send_batch(&self, partition: TopicPartition, batch: SealedBatch, tag: u64) {
-        self.queue(partition, batch, tag, None);
+        self.queue(partition, |machine, now, partition| {
+            machine.send_batch(now, partition, batch, tag);
+        });
+    }
+
+    /// As [`send_batch`](Self::send_batch); what becomes of the batch is told to [`on_delivery`](Self::on_delivery), part
+    /// by part if the broker takes it only in parts. `begun_at` is when it got its first record, from where
+    /// `delivery.timeout.ms` counts.
+    pub fn send_reported_batch(
+        &self,
+        partition: TopicPartition,
+        batch: SealedBatch,
+        tag: u64,
+        batch_id: BatchId,
+        begun_at: Instant,
+    ) {
+        let begun_at = self.handle.shared.timestamp(begun_at);
+        self.queue(partition, |machine, now, partition| {
+            machine.send_reported_batch(now, partition, batch, tag, batch_id, begun_at);
+        });
     }
 
     fn queue(
         &self,
         partition: TopicPartition,
-        batch: SealedBatch,
-        tag: u64,
-        batch_id: Option<BatchId>,
+        send: impl FnOnce(&mut machine::Producer, Timestamp, TopicPartition),
     ) {
         let shared = &self.handle.shared;
         let mut state = shared.lock();
@@ -125,25 +142,9 @@ impl Producer {
             state.topics.insert(Arc::clone(&partition.topic));
             state.new_topics.push(Arc::clone(&partition.topic));
         }
-        let (now, machine) = (shared.now(), &mut state.machine);
-        match batch_id {
-            Some(id) => machine.send_reported_batch(now, partition, batch, tag, id),
-            None => machine.send_batch(now, partition, batch, tag),
-        }
+        send(&mut state.machine, shared.now(), partition);
         drop(state);
         self.wake_driver();
-    }
-
-    /// As [`send_batch`](Self::send_batch); what becomes of the batch is told to [`on_delivery`](Self::on_delivery), part
-    /// by part if the broker takes it only in parts.
-    pub fn send_reported_batch(
-        &self,
-        partition: TopicPartition,
-        batch: SealedBatch,
-        tag: u64,
-        batch_id: BatchId,
-    ) {
-        self.queue(partition, batch, tag, Some(batch_id));
     }
 
     /// `tell` is called for each batch sent by [`send_reported_batch`](Self::send_reported_batch), from the driver's task
@@ -356,7 +357,11 @@ impl ProducerShared {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::ZERO.after(self.started.elapsed())
+        self.timestamp(Instant::now())
+    }
+
+    fn timestamp(&self, instant: Instant) -> Timestamp {
+        Timestamp::ZERO.after(instant.saturating_duration_since(self.started))
     }
 
     /// Hands the machine's events to those who wait. True if there were any.

@@ -208,7 +208,7 @@ fn hand_over(
     if let Some(batch) = builder.build()? {
         let partition = i32::try_from(*sent % u64::from(arguments.partitions.unsigned_abs()))?;
         let target = TopicPartition::new(arguments.topic.as_str(), partition);
-        producer.send_reported_batch(target, batch, 0, BatchId(*sent));
+        producer.send_reported_batch(target, batch, 0, BatchId(*sent), tokio::time::Instant::now());
         *sent += 1;
     }
     Ok(())

@@ -1,8 +1,7 @@
 //! What became of a record: one shared fate per batch.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::TopicPartition;
 use millstream_protocol::producer::Delivered;
@@ -46,6 +45,8 @@ impl Delivery {
 #[derive(Debug)]
 pub(super) struct BatchFate {
     topic_partition: TopicPartition,
+    /// Batches of the partition that were handed over and are not settled.
+    under_way: Arc<AtomicUsize>,
     parts: Mutex<Vec<Part>>,
     told: Notify,
 }
@@ -58,8 +59,18 @@ struct Part {
 }
 
 impl BatchFate {
-    pub(super) fn new(topic_partition: TopicPartition) -> Self {
-        Self { topic_partition, parts: Mutex::default(), told: Notify::new() }
+    pub(super) fn new(topic_partition: TopicPartition, under_way: Arc<AtomicUsize>) -> Self {
+        Self { topic_partition, under_way, parts: Mutex::default(), told: Notify::new() }
+    }
+
+    /// The batch is about to be handed over.
+    pub(super) fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Everything was told.
+    pub(super) fn end(&self) {
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The fate of `record_count` records from `first_record` on.
@@ -106,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_record_finds_the_part_that_it_is_in() {
-        let fate = Arc::new(BatchFate::new(TopicPartition::new("t", 3)));
+        let fate = Arc::new(BatchFate::new(TopicPartition::new("t", 3), Arc::default()));
         let delivery = |batch_index| Delivery { fate: Arc::clone(&fate), batch_index };
         fate.tell(2, 3, Ok(delivered(100)));
         fate.tell(0, 2, Ok(delivered(40)));
@@ -120,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_is_told() {
-        let fate = Arc::new(BatchFate::new(TopicPartition::new("t", 3)));
+        let fate = Arc::new(BatchFate::new(TopicPartition::new("t", 3), Arc::default()));
         let waiting = tokio::spawn(Delivery { fate: Arc::clone(&fate), batch_index: 0 }.wait());
         tokio::task::yield_now().await;
         fate.tell(0, 1, Ok(delivered(7)));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
 
@@ -20,16 +20,13 @@ pub(super) async fn run(shared: Weak<Shared>, opened: Arc<Notify>, max_age: Dura
         }
         let due = alive.send_due();
         drop(alive);
-        match due {
-            Ok(Some(due)) => sleep_until(due).await,
-            // The end of the wait is all that counts, not why it ended.
-            Ok(None) => drop(timeout_at(renew_at, opened.notified()).await),
-            Err(error) => {
-                // The codec failed; whoever flushes meets the same error.
-                tracing::error!(%error, "a batch could not be closed");
-                drop(timeout_at(renew_at, opened.notified()).await);
-            }
-        }
+        let until = due.unwrap_or_else(|error| {
+            // The codec failed; whoever flushes meets the same error.
+            tracing::error!(%error, "a batch could not be closed");
+            None
+        });
+        // The end of the wait is all that counts, not why it ended.
+        drop(timeout_at(until.unwrap_or(renew_at), opened.notified()).await);
     }
 }
 

@@ -59,7 +59,7 @@ struct Shared {
     // Held for one record, or for closing batches; never across an await. The machine's lock is taken inside, never around.
     state: Mutex<State>,
     fates: Arc<Fates>,
-    /// A batch was begun while none was open, or the producer is gone.
+    /// A batch was begun while none was open, one that was held back may go now, or the producer is gone.
     opened: Arc<Notify>,
     /// The bound of memory was left.
     room: Arc<Notify>,
@@ -112,6 +112,7 @@ impl KafkaClient {
             max_request_bytes: size(config.max_request_size).min(1 << 30),
             buffer_bytes: config.buffer_memory,
             linger: config.linger,
+            max_in_flight: size(config.max_in_flight),
             compression: config.compression_type,
             compression_level: config.compression_level(),
             ignore_keys: config.partitioner_ignore_keys,
@@ -340,10 +341,10 @@ impl Shared {
     }
 
     fn hand_over(&self, ready: Ready, tag: u64) {
-        let Ready { topic_partition, batch, fate } = ready;
+        let Ready { topic_partition, batch, fate, begun_at } = ready;
         let batch_id = self.fates.add(fate, batch.record_count());
         self.handed_over.store(true, Ordering::Relaxed);
-        self.producer.send_reported_batch(topic_partition, batch, tag, batch_id);
+        self.producer.send_reported_batch(topic_partition, batch, tag, batch_id, begun_at);
     }
 
     /// Sends what is open; gives the tag it belongs to. Unless the transaction `goes_on`, nothing can be sent behind it.
@@ -395,6 +396,7 @@ impl Fates {
         let mut under_way = self.lock();
         let id = under_way.next_id;
         under_way.next_id += 1;
+        fate.begin();
         under_way.by_id.insert(id, (fate, record_count));
         BatchId(id)
     }
@@ -408,13 +410,17 @@ impl Fates {
             *left -= record_count;
             let (fate, is_whole) = (Arc::clone(fate), *left <= 0);
             if is_whole {
+                fate.end();
                 under_way.by_id.remove(&batch_id.0);
             }
             fate
         };
         fate.tell(first_record, record_count, result);
         if let Some(shared) = shared.upgrade() {
-            shared.lock().batches.recycle(batch);
+            let is_awaited = shared.lock().batches.settled(batch);
+            if is_awaited {
+                shared.opened.notify_one();
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use millstream_protocol::TopicPartition;
@@ -21,6 +22,8 @@ pub(super) struct BatchOptions {
     pub(super) max_request_bytes: usize,
     pub(super) buffer_bytes: usize,
     pub(super) linger: Duration,
+    /// So many batches of a partition may be under way at once.
+    pub(super) max_in_flight: usize,
     pub(super) compression: Compression,
     pub(super) compression_level: Option<i32>,
     pub(super) ignore_keys: bool,
@@ -36,6 +39,8 @@ pub(super) struct OpenBatches {
     last: usize,
     /// How many batches are open.
     open: usize,
+    /// A batch's time is up, and it waits for others of its partition.
+    held_back: bool,
     /// Batches that were acknowledged, for their memory.
     spare: Vec<SealedBatch>,
     seed: u64,
@@ -56,6 +61,8 @@ struct Partition {
     topic_partition: TopicPartition,
     builder: BatchBuilder,
     open: Option<Open>,
+    /// Batches that were handed over and are not settled.
+    under_way: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -70,6 +77,8 @@ pub(super) struct Ready {
     pub(super) topic_partition: TopicPartition,
     pub(super) batch: SealedBatch,
     pub(super) fate: Arc<BatchFate>,
+    /// When it got its first record.
+    pub(super) begun_at: Instant,
 }
 
 /// What became of a record.
@@ -90,6 +99,7 @@ impl OpenBatches {
             by_name: HashMap::new(),
             last: 0,
             open: 0,
+            held_back: false,
             spare: Vec::new(),
             seed,
         }
@@ -128,6 +138,7 @@ impl OpenBatches {
                         options.batch_bytes,
                     ),
                     open: None,
+                    under_way: Arc::default(),
                 });
             }
         }
@@ -202,7 +213,8 @@ impl OpenBatches {
         let Appended::Record { batch_index, bytes } = appended else {
             return Err(target.full(options.buffer_bytes));
         };
-        let fate = Arc::new(BatchFate::new(target.topic_partition.clone()));
+        let under_way = Arc::clone(&target.under_way);
+        let fate = Arc::new(BatchFate::new(target.topic_partition.clone(), under_way));
         target.open = Some(Open { fate: Arc::clone(&fate), since: Instant::now() });
         *open += 1;
         if chosen_by_us {
@@ -211,41 +223,48 @@ impl OpenBatches {
         Ok(Taken { delivery: Delivery { fate, batch_index }, ready, first })
     }
 
-    /// Closes every batch that has waited for `linger.ms` at `now`; gives when the next one will have.
+    /// Closes every batch that has waited for `linger.ms` at `now`; gives when the next one will have. A batch that could not
+    /// be sent yet, with as many of its partition under way as may be, goes on taking records: while a broker is slow or
+    /// away, few full batches gather rather than many small ones, which would take longer still.
     pub(super) fn close_due(
         &mut self,
         now: Instant,
         ready: &mut Vec<Ready>,
     ) -> Result<Option<Instant>, SendError> {
-        let linger = self.options.linger;
+        let BatchOptions { linger, max_in_flight, .. } = self.options;
         let mut next: Option<Instant> = None;
-        self.close_where(ready, |since| {
+        let mut held_back = false;
+        self.close_where(ready, |since, under_way| {
             let due = since + linger;
-            if due <= now {
-                return true;
+            if due > now {
+                next = Some(next.map_or(due, |next| next.min(due)));
+                return false;
             }
-            next = Some(next.map_or(due, |next| next.min(due)));
-            false
+            let waits = under_way >= max_in_flight;
+            held_back |= waits;
+            !waits
         })?;
+        self.held_back = held_back;
         Ok(next)
     }
 
     /// Closes every open batch.
     pub(super) fn close_all(&mut self, ready: &mut Vec<Ready>) -> Result<(), SendError> {
-        self.close_where(ready, |_| true)
+        self.close_where(ready, |_, _| true)
     }
 
     fn close_where(
         &mut self,
         ready: &mut Vec<Ready>,
-        mut is_due: impl FnMut(Instant) -> bool,
+        mut is_due: impl FnMut(Instant, usize) -> bool,
     ) -> Result<(), SendError> {
         if self.open == 0 {
             return Ok(());
         }
         for topic in &mut self.topics {
             for (index, partition) in (0..).zip(&mut topic.partitions) {
-                if partition.open.as_ref().is_some_and(|open| is_due(open.since)) {
+                let under_way = partition.under_way.load(Ordering::Relaxed);
+                if partition.open.as_ref().is_some_and(|open| is_due(open.since, under_way)) {
                     ready.extend(partition.close(&mut self.spare)?);
                     topic.sticky.batch_closed(index);
                     self.open = self.open.saturating_sub(1);
@@ -255,11 +274,12 @@ impl OpenBatches {
         Ok(())
     }
 
-    /// Takes the memory of a batch that is no longer needed.
-    pub(super) fn recycle(&mut self, batch: SealedBatch) {
+    /// A batch is settled: takes its memory; tells whether another one has waited for it.
+    pub(super) fn settled(&mut self, batch: SealedBatch) -> bool {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(batch);
         }
+        std::mem::take(&mut self.held_back)
     }
 }
 
@@ -313,6 +333,7 @@ impl Partition {
                 topic_partition: self.topic_partition.clone(),
                 batch,
                 fate: open.fate,
+                begun_at: open.since,
             })),
             Err(source) => {
                 // The builder still has its records, and their fate is still open.

@@ -155,11 +155,12 @@ impl Producer {
         batch: SealedBatch,
         tag: u64,
     ) {
-        self.queue(now, topic_partition, batch, tag, None);
+        self.queue(now, topic_partition, batch, tag, None, now);
     }
 
     /// As [`send_batch`](Self::send_batch), and tells what becomes of it by [`ProducerEvent::Delivered`] events that
-    /// together cover each of its records once.
+    /// together cover each of its records once. `begun_at` is when the batch got its first record: its
+    /// `delivery_timeout` counts from there.
     pub fn send_reported_batch(
         &mut self,
         now: Timestamp,
@@ -167,8 +168,10 @@ impl Producer {
         batch: SealedBatch,
         tag: u64,
         batch_id: BatchId,
+        begun_at: Timestamp,
     ) {
-        self.queue(now, topic_partition, batch, tag, Some(Report { batch_id, first_record: 0 }));
+        let report = Some(Report { batch_id, first_record: 0 });
+        self.queue(now, topic_partition, batch, tag, report, begun_at);
     }
 
     fn queue(
@@ -178,6 +181,7 @@ impl Producer {
         batch: SealedBatch,
         tag: u64,
         report: Option<Report>,
+        begun_at: Timestamp,
     ) {
         if self.is_transactional() {
             let is_late = match self.open {
@@ -203,7 +207,7 @@ impl Producer {
         } else if self.transactions.identity().is_none() && !self.transactions.is_initializing() {
             self.transactions.init(now);
         }
-        self.accumulator.push(now, topic_partition, batch, tag, report);
+        self.accumulator.push(begun_at, topic_partition, batch, tag, report);
         self.advance(now);
     }
 

@@ -60,7 +60,7 @@ impl RecordAccumulator {
 
     pub(super) fn push(
         &mut self,
-        now: Timestamp,
+        enqueued_at: Timestamp,
         key: TopicPartition,
         batch: SealedBatch,
         tag: u64,
@@ -73,7 +73,7 @@ impl RecordAccumulator {
         self.queues.entry(lane).or_default().entry(key).or_default().push_back(QueuedBatch {
             batch,
             tag,
-            enqueued_at: now,
+            enqueued_at,
             report,
         });
     }

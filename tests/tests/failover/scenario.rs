@@ -109,8 +109,7 @@ async fn under_load(cluster: &KafkaCluster, form: Form, random: &mut Random) {
 
     let (hurry, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (ends, at_end) = watch::channel(None);
-    // Small, so that many are under way; not so small that brokers on a busy machine fall behind for minutes.
-    let small_batches = &["linger.ms=50", "batch.size=16384"];
+    let small_batches = &["linger.ms=5", "batch.size=16384"];
     let member = &[
         "group.id=readers",
         "auto.offset.reset=earliest",

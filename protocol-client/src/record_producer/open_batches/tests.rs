@@ -9,6 +9,7 @@ const OPTIONS: BatchOptions = BatchOptions {
     max_request_bytes: 1000,
     buffer_bytes: 10_000,
     linger: Duration::from_millis(5),
+    max_in_flight: 2,
     compression: Compression::None,
     compression_level: None,
     ignore_keys: false,
@@ -66,6 +67,48 @@ fn a_batch_is_closed_when_its_time_is_up() {
     assert_eq!(batches.close_due(Instant::now() + OPTIONS.linger, &mut ready).unwrap(), None);
     assert_eq!(ready.len(), 2);
     assert!(append(&mut batches, &ProducerRecord::to("t", b"c").partition(1)).unwrap().first);
+}
+
+#[test]
+fn a_batch_that_could_not_be_sent_yet_goes_on_taking_records() {
+    let mut batches = batches(OPTIONS);
+    let far = Instant::now() + 10 * OPTIONS.linger;
+    let mut under_way = Vec::new();
+    for value in [b"a", b"b"] {
+        append(&mut batches, &ProducerRecord::to("t", value).partition(1)).unwrap();
+        batches.close_due(far, &mut under_way).unwrap();
+        under_way.last().unwrap().fate.begin();
+    }
+    assert_eq!(under_way.len(), 2);
+    let mut ready = Vec::new();
+    for value in [b"c", b"d"] {
+        append(&mut batches, &ProducerRecord::to("t", value).partition(1)).unwrap();
+        append(&mut batches, &ProducerRecord::to("t", value).partition(2)).unwrap();
+        assert_eq!(batches.close_due(far, &mut ready).unwrap(), None);
+    }
+    let partitions: Vec<_> = ready.iter().map(|ready| ready.topic_partition.partition).collect();
+    assert_eq!(partitions, [2, 2], "nothing of partition 2 is under way here");
+    ready.clear();
+
+    let settled = under_way.pop().unwrap();
+    settled.fate.end();
+    assert!(batches.settled(settled.batch), "one waits for it");
+    batches.close_due(far, &mut ready).unwrap();
+    assert_eq!(values(ready.pop().unwrap()), [b"c", b"d"]);
+    let settled = under_way.pop().unwrap();
+    settled.fate.end();
+    assert!(!batches.settled(settled.batch));
+}
+
+#[test]
+fn whoever_flushes_waits_for_no_other_batch() {
+    let mut batches = batches(BatchOptions { max_in_flight: 0, ..OPTIONS });
+    append(&mut batches, &ProducerRecord::to("t", b"a")).unwrap();
+    let mut ready = Vec::new();
+    batches.close_due(Instant::now() + OPTIONS.linger, &mut ready).unwrap();
+    assert!(ready.is_empty());
+    batches.close_all(&mut ready).unwrap();
+    assert_eq!(ready.len(), 1);
 }
 
 #[test]

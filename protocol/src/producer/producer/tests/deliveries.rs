@@ -17,7 +17,7 @@ fn deliveries(producer: &mut Producer) -> Told {
 }
 
 fn send(producer: &mut Producer, partition: i32, records: usize, id: u64) {
-    producer.send_reported_batch(T0, key(partition), batch(records), 1, BatchId(id));
+    producer.send_reported_batch(T0, key(partition), batch(records), 1, BatchId(id), T0);
 }
 
 #[test]
@@ -101,10 +101,24 @@ fn whatever_ends_a_batch_is_told_once() {
 #[test]
 fn a_batch_that_is_refused_at_once_is_told_too() {
     let mut producer = registered();
-    producer.send_reported_batch(T0, key(0), batch(1), 0, BatchId(1));
+    producer.send_reported_batch(T0, key(0), batch(1), 0, BatchId(1), T0);
     // The transaction has failed by now.
     send(&mut producer, 0, 1, 2);
     let told = deliveries(&mut producer);
     assert_eq!(told.iter().map(|told| told.0).collect::<Vec<_>>(), [1, 2]);
     assert!(told.iter().all(|told| told.3.is_err()));
+}
+
+#[test]
+fn delivery_is_timed_from_the_first_record_of_a_batch() {
+    let mut producer = registered();
+    let delivery_timeout = Duration::from_secs(120);
+    let handed_over = T0.after(delivery_timeout / 2);
+    // It has no leader.
+    producer.send_reported_batch(handed_over, key(9), batch(1), 1, BatchId(1), T0);
+    producer.handle_timeout(T0.after(delivery_timeout - Duration::from_millis(1)));
+    assert_eq!(deliveries(&mut producer), []);
+    producer.handle_timeout(T0.after(delivery_timeout));
+    let told = deliveries(&mut producer);
+    assert!(matches!(told[..], [(1, 0, 1, Err(_))]), "{told:?}");
 }
