@@ -21,7 +21,7 @@ usage: cargo xtask <task>
   fix      formats, and applies what clippy can apply by itself
   test     all tests; real-broker tests run where a JVM with Maven or a Docker engine is, and are counted as skipped elsewhere
            (further arguments go to `cargo test`)
-  fuzz     coverage-guided fuzzing: fuzz [--seconds N] [--keep] [TARGET...]; needs cargo-fuzz and a nightly compiler
+  fuzz     coverage-guided fuzzing: fuzz [--seconds N] [--jobs N] [--keep] [TARGET...]; needs cargo-fuzz and a nightly compiler
   dist     builds the static binary into <target>/dist/millstream and checks it
   fmt | clippy | docs | deny | sizes | deps
            one check each";
