@@ -43,7 +43,7 @@ pub fn sample_request(api: ApiKey, version: i16) -> Request {
                 partition_max_bytes: 1 << 20,
                 ..FetchPartition::default()
             });
-            let topics = vec![FetchTopic { topic: "t".into(), partitions: partitions.to_vec() }];
+            let topics = vec![FetchTopic::by_name("t", partitions.to_vec())];
             Request::Fetch(FetchRequest { topics, ..FetchRequest::default() })
         }
         ApiKey::ApiVersions => Request::ApiVersions(ApiVersionsRequest {

@@ -65,3 +65,6 @@ pub enum IsolationLevel {
     #[default]
     ReadCommitted,
 }
+
+/// The id of a topic whose id is not known (KIP-516).
+pub const NO_TOPIC_ID: [u8; 16] = [0; 16];

@@ -20,7 +20,7 @@ pub mod transaction;
 pub mod wire;
 
 pub use error_code::ErrorCode;
-pub use ids::{IsolationLevel, NodeId, ProducerIdAndEpoch, TopicPartition};
+pub use ids::{IsolationLevel, NO_TOPIC_ID, NodeId, ProducerIdAndEpoch, TopicPartition};
 pub use messages::{ApiKey, Request, Response};
 pub use stale_metadata::StaleMetadata;
 pub use time::Timestamp;

@@ -144,6 +144,7 @@ pub(crate) fn error_response(
         Request::Fetch(request) => {
             let topics = request.topics.iter().map(|topic| FetchTopicResponse {
                 topic: topic.topic.clone(),
+                topic_id: topic.topic_id,
                 partitions: topic
                     .partitions
                     .iter()

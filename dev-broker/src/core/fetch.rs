@@ -1,18 +1,21 @@
 //! Fetch: waiting for data, reading it within bounds, what a session leaves out (KIP-74, KIP-98, KIP-227, KIP-320).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::messages::{
-    FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse,
+    FIRST_FETCH_BY_ID, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse,
 };
 use millstream_protocol::wire::RequestHeader;
-use millstream_protocol::{ErrorCode, IsolationLevel, Response, Timestamp, TopicPartition};
+use millstream_protocol::{
+    ErrorCode, IsolationLevel, NO_TOPIC_ID, Response, Timestamp, TopicPartition,
+};
 
 use super::cluster::{Clock, Cluster};
 use super::connection::Handled;
 use super::faults::FaultAction;
-use super::fetch_session::FetchContext;
+use super::fetch_session::{FetchContext, Wanted, name_topics};
 use super::log::PartitionLog;
 
 /// A Fetch that waits for enough bytes.
@@ -23,7 +26,7 @@ pub(crate) struct WaitingFetch {
     pub(crate) deadline: Timestamp,
     context: FetchContext,
     request: FetchRequest,
-    partitions: Vec<(TopicPartition, FetchPartition)>,
+    partitions: Vec<(TopicPartition, Wanted)>,
 }
 
 impl WaitingFetch {
@@ -38,9 +41,13 @@ impl Cluster {
         &mut self,
         clock: Clock,
         header: &RequestHeader,
-        request: FetchRequest,
+        mut request: FetchRequest,
         fault: Option<FaultAction>,
     ) -> Handled {
+        name_topics(&mut request, |id| {
+            let found = self.topics.by_name.iter().find(|(_, topic)| topic.id.as_bytes() == &id);
+            found.map(|(name, _)| name.clone())
+        });
         let context = match self.sessions.begin(clock.now, header.api_version, &request) {
             Ok(context) => context,
             Err(error_code) => {
@@ -71,8 +78,9 @@ impl Cluster {
         let max_bytes = self.fetch_max_bytes(&fetch.request);
         let wanted = usize::try_from(fetch.request.min_bytes).unwrap_or(0).min(max_bytes);
         let mut available = 0;
-        for (place, partition) in &fetch.partitions {
-            match self.readable(place, partition) {
+        for (place, wanted_of) in &fetch.partitions {
+            let partition = &wanted_of.partition;
+            match self.readable(place, wanted_of) {
                 Err(_) => return true,
                 Ok(log) => {
                     let limit = usize::try_from(partition.partition_max_bytes).unwrap_or(0);
@@ -97,8 +105,9 @@ impl Cluster {
         // KIP-74: the first partition with data gives a whole batch, however large.
         let mut nothing_yet = true;
         let mut answers = Vec::with_capacity(fetch.partitions.len());
-        for (place, partition) in &fetch.partitions {
-            let answer = match self.readable(place, partition) {
+        for (place, wanted) in &fetch.partitions {
+            let partition = &wanted.partition;
+            let answer = match self.readable(place, wanted) {
                 Err(error_code) => FetchPartitionResponse {
                     partition: place.partition,
                     error_code,
@@ -128,21 +137,36 @@ impl Cluster {
             clock.now,
             &fetch.context,
             &mut self.random,
+            fetch.header.api_version >= FIRST_FETCH_BY_ID,
             &fetch.partitions,
             &mut answers,
         );
-        FetchResponse { session_id, topics: by_topic(answers), ..Default::default() }
+        let ids = fetch.partitions.iter().map(|(place, wanted)| (&place.topic, wanted.topic_id));
+        let topics = by_topic(answers, &ids.collect());
+        FetchResponse { session_id, topics, ..Default::default() }
     }
 
     /// The log to read, or what forbids it.
     fn readable(
         &self,
         place: &TopicPartition,
-        partition: &FetchPartition,
+        wanted: &Wanted,
     ) -> Result<&PartitionLog, ErrorCode> {
-        let Some((topic, log)) = self.topics.partition(&place.topic, place.partition) else {
-            return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        let by_id = wanted.topic_id != NO_TOPIC_ID;
+        let found = self.topics.partition(&place.topic, place.partition);
+        let topic_exists = self.topics.by_name.contains_key(&place.topic);
+        let Some((topic, log)) = found else {
+            return Err(if by_id && !topic_exists {
+                ErrorCode::UNKNOWN_TOPIC_ID
+            } else {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            });
         };
+        // A session outlives the topic of its id.
+        if by_id && topic.id.as_bytes() != &wanted.topic_id {
+            return Err(ErrorCode::UNKNOWN_TOPIC_ID);
+        }
+        let partition = &wanted.partition;
         check_leader_epoch(partition.current_leader_epoch, topic.leader_epoch)?;
         if (log.log_start_offset()..=log.log_end_offset()).contains(&partition.fetch_offset) {
             Ok(log)
@@ -187,12 +211,19 @@ fn committed_only<T>(isolation: IsolationLevel, list: impl FnOnce() -> T) -> Opt
     (isolation == IsolationLevel::ReadCommitted).then(list)
 }
 
-fn by_topic(answers: Vec<(TopicPartition, FetchPartitionResponse)>) -> Vec<FetchTopicResponse> {
+fn by_topic(
+    answers: Vec<(TopicPartition, FetchPartitionResponse)>,
+    ids: &BTreeMap<&Arc<str>, [u8; 16]>,
+) -> Vec<FetchTopicResponse> {
     let mut topics: Vec<FetchTopicResponse> = Vec::new();
     for (place, answer) in answers {
         match topics.last_mut() {
             Some(last) if last.topic == place.topic => last.partitions.push(answer),
-            _ => topics.push(FetchTopicResponse { topic: place.topic, partitions: vec![answer] }),
+            _ => topics.push(FetchTopicResponse {
+                topic_id: ids.get(&place.topic).copied().unwrap_or(NO_TOPIC_ID),
+                topic: place.topic,
+                partitions: vec![answer],
+            }),
         }
     }
     topics

@@ -1,10 +1,13 @@
 //! Fetch sessions: a client names its partitions once, then only what changed (KIP-227).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::messages::{FetchPartition, FetchPartitionResponse, FetchRequest};
-use millstream_protocol::{ErrorCode, Timestamp, TopicPartition};
+use millstream_protocol::messages::{
+    FIRST_FETCH_BY_ID, FetchPartition, FetchPartitionResponse, FetchRequest,
+};
+use millstream_protocol::{ErrorCode, NO_TOPIC_ID, Timestamp, TopicPartition};
 
 use super::random::Random;
 
@@ -13,6 +16,14 @@ const INITIAL_EPOCH: i32 = 0;
 
 /// Epoch of a request that wants none.
 const FINAL_EPOCH: i32 = -1;
+
+/// A partition that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) partition: FetchPartition,
+    /// Of its topic, if it was asked for by that.
+    pub(crate) topic_id: [u8; 16],
+}
 
 /// What a request's session fields came to.
 #[derive(Clone, Debug)]
@@ -29,13 +40,15 @@ pub(crate) enum FetchContext {
 struct SessionPartition {
     /// Place in the order of service; a partition that gave data goes to the end.
     order: u64,
-    request: FetchPartition,
+    request: Wanted,
     high_watermark: i64,
     log_start_offset: i64,
 }
 
 #[derive(Debug)]
 struct FetchSession {
+    /// Topics go by ids.
+    by_ids: bool,
     /// The epoch the next request must carry.
     epoch: i32,
     created: Timestamp,
@@ -46,8 +59,9 @@ struct FetchSession {
 }
 
 impl FetchSession {
-    fn new(now: Timestamp) -> Self {
+    fn new(now: Timestamp, by_ids: bool) -> Self {
         Self {
+            by_ids,
             epoch: 1,
             created: now,
             last_used: now,
@@ -57,7 +71,7 @@ impl FetchSession {
         }
     }
 
-    fn set(&mut self, topic_partition: TopicPartition, request: FetchPartition) {
+    fn set(&mut self, topic_partition: TopicPartition, request: Wanted) {
         if let Some(known) = self.partitions.get_mut(&topic_partition) {
             known.request = request;
             return;
@@ -123,7 +137,7 @@ impl FetchSessions {
     ///
     /// # Errors
     ///
-    /// FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH, for the whole request.
+    /// FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR, for the whole request.
     pub(crate) fn begin(
         &mut self,
         now: Timestamp,
@@ -143,7 +157,7 @@ impl FetchSessions {
                 self.sessions.remove(&request.session_id);
                 Ok(FetchContext::Full)
             }
-            epoch => self.continued(now, epoch, request),
+            epoch => self.continued(now, epoch, version >= FIRST_FETCH_BY_ID, request),
         }
     }
 
@@ -151,6 +165,7 @@ impl FetchSessions {
         &mut self,
         now: Timestamp,
         epoch: i32,
+        by_ids: bool,
         request: &FetchRequest,
     ) -> Result<FetchContext, ErrorCode> {
         let id = request.session_id;
@@ -159,6 +174,9 @@ impl FetchSessions {
         };
         if session.epoch != epoch {
             return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        }
+        if session.by_ids != by_ids {
+            return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
         }
         for (topic_partition, partition) in requested(request) {
             session.set(topic_partition, partition);
@@ -184,7 +202,7 @@ impl FetchSessions {
         &self,
         context: &FetchContext,
         request: &FetchRequest,
-    ) -> Vec<(TopicPartition, FetchPartition)> {
+    ) -> Vec<(TopicPartition, Wanted)> {
         let FetchContext::Incremental(id) = context else { return requested(request).collect() };
         let Some(session) = self.sessions.get(id) else { return Vec::new() };
         session
@@ -202,7 +220,8 @@ impl FetchSessions {
         now: Timestamp,
         context: &FetchContext,
         random: &mut Random,
-        requests: &[(TopicPartition, FetchPartition)],
+        by_ids: bool,
+        requests: &[(TopicPartition, Wanted)],
         answers: &mut Vec<(TopicPartition, FetchPartitionResponse)>,
     ) -> i32 {
         match context {
@@ -217,7 +236,7 @@ impl FetchSessions {
                 if !self.make_room(now, requests.len()) {
                     return 0;
                 }
-                let mut session = FetchSession::new(now);
+                let mut session = FetchSession::new(now, by_ids);
                 for (place, request) in requests {
                     session.set(place.clone(), *request);
                 }
@@ -265,15 +284,27 @@ impl FetchSessions {
     }
 }
 
-fn requested(
-    request: &FetchRequest,
-) -> impl Iterator<Item = (TopicPartition, FetchPartition)> + '_ {
+fn requested(request: &FetchRequest) -> impl Iterator<Item = (TopicPartition, Wanted)> + '_ {
     request.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| {
             (
                 TopicPartition { topic: topic.topic.clone(), partition: partition.partition },
-                *partition,
+                Wanted { partition: *partition, topic_id: topic.topic_id },
             )
         })
     })
+}
+
+/// Gives topics that are asked for by id a name: that of the topic, or if there is none, one that no topic has.
+pub(crate) fn name_topics(request: &mut FetchRequest, name: impl Fn([u8; 16]) -> Option<Arc<str>>) {
+    let name = |id: [u8; 16]| {
+        let nameless = || format!("\0{}", uuid::Uuid::from_bytes(id)).into();
+        name(id).unwrap_or_else(nameless)
+    };
+    for topic in request.topics.iter_mut().filter(|topic| topic.topic_id != NO_TOPIC_ID) {
+        topic.topic = name(topic.topic_id);
+    }
+    for topic in request.forgotten_topics.iter_mut().filter(|topic| topic.topic_id != NO_TOPIC_ID) {
+        topic.topic = name(topic.topic_id);
+    }
 }

@@ -39,6 +39,7 @@ pub(super) fn produce(request: &ProduceRequest) -> ProduceResponse {
 pub(super) fn fetch(request: &FetchRequest, batches: &Batches) -> FetchResponse {
     let topics = request.topics.iter().map(|topic| FetchTopicResponse {
         topic: topic.topic.clone(),
+        topic_id: topic.topic_id,
         partitions: topic
             .partitions
             .iter()

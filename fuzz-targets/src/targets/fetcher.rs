@@ -71,7 +71,7 @@ fn answer(flags: u8, error: u8, records: &[u8]) -> FetchResponse {
     FetchResponse {
         error_code: if of_all { error } else { ErrorCode::NONE },
         session_id: i32::from(flags >> 4),
-        topics: vec![FetchTopicResponse { topic: "t".into(), partitions: vec![partition] }],
+        topics: vec![FetchTopicResponse::by_name("t", vec![partition])],
         ..FetchResponse::default()
     }
 }

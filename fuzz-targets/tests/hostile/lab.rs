@@ -292,7 +292,7 @@ fn fetch_answer(random: &mut Random, how: Damage) -> Response {
         records: batch.into(),
         ..Default::default()
     };
-    let topics = vec![FetchTopicResponse { topic: "t".into(), partitions: vec![partition] }];
+    let topics = vec![FetchTopicResponse::by_name("t", vec![partition])];
     Response::Fetch(FetchResponse { topics, ..FetchResponse::default() })
 }
 

@@ -19,10 +19,10 @@ impl Fetcher {
         now: Timestamp,
         node: NodeId,
         asked: &BTreeMap<TopicPartition, Asked>,
-        response: FetchResponse,
+        mut response: FetchResponse,
     ) {
         let Some(state) = self.nodes.get_mut(&node) else { return };
-        match state.session.handle_response(&response) {
+        match state.session.handle_response(&mut response) {
             SessionOutcome::Accepted => state.failures = 0,
             SessionOutcome::Throttled => return,
             SessionOutcome::Discarded(violation) => {
@@ -313,6 +313,7 @@ fn is_session_error(violation: &SessionViolation) -> bool {
                 || *code == ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
         }
         SessionViolation::Uninvited(_)
+        | SessionViolation::UninvitedId(_)
         | SessionViolation::Repeated(_)
         | SessionViolation::Missing(_) => true,
     }

@@ -1,11 +1,12 @@
 //! Incremental fetch sessions (KIP-227): the broker remembers what we want, we send what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::messages::{FetchPartition, FetchResponse};
-use crate::{ErrorCode, TopicPartition};
+use crate::{ErrorCode, NO_TOPIC_ID, TopicPartition};
 
 /// The session with one broker.
 ///
@@ -15,12 +16,20 @@ use crate::{ErrorCode, TopicPartition};
 /// | (S, 0) | everything is listed; close S and open another |
 /// | (S, n) | only changes are listed; the answer holds only what is new |
 /// | (S, -1) | close S |
+///
+/// Topics go by their ids (KIP-516) where all of them are known, so that no record of a topic that was deleted and created
+/// again is taken for one of the first: the broker knows no such id any more. A session goes by ids or by names for all its
+/// life; where that changes, or an id, another is opened.
 #[derive(Debug, Default)]
 pub struct FetchSession {
     session_id: i32,
     next_epoch: i32,
     /// What the broker has, or will have once it gets the last request built.
     partitions: BTreeMap<TopicPartition, FetchPartition>,
+    by_ids: bool,
+    /// Topics of `partitions`, if they go by ids.
+    topic_ids: BTreeMap<Arc<str>, [u8; 16]>,
+    topic_names: BTreeMap<[u8; 16], Arc<str>>,
 }
 
 /// The session's part of a fetch request.
@@ -34,6 +43,10 @@ pub struct SessionRequest {
     pub partitions: Vec<(TopicPartition, FetchPartition)>,
     /// Partitions that the broker shall drop from the session.
     pub forgotten: Vec<TopicPartition>,
+    /// Topics go by ids: in version 13 or later. If not, only versions below will do.
+    pub by_ids: bool,
+    /// Ids of the topics listed and forgotten, if they go by ids.
+    pub topic_ids: BTreeMap<Arc<str>, [u8; 16]>,
 }
 
 /// What an answer means for the session.
@@ -56,6 +69,9 @@ pub enum SessionViolation {
     /// The answer holds a partition that was not asked for.
     #[error("the answer holds {0}, which was not asked for")]
     Uninvited(TopicPartition),
+    /// The answer holds a topic of an id that was not asked for.
+    #[error("the answer holds topic id {}, which was not asked for", uuid::Uuid::from_bytes(*.0))]
+    UninvitedId([u8; 16]),
     /// The answer holds a partition twice.
     #[error("the answer holds {0} twice")]
     Repeated(TopicPartition),
@@ -71,19 +87,26 @@ impl FetchSession {
         Self::default()
     }
 
-    /// The request that makes the broker serve exactly `wanted`, in this order.
+    /// The request that makes the broker serve exactly `wanted`, in this order. `topic_id` knows the ids of topics.
     pub fn next_request(
         &mut self,
         wanted: Vec<(TopicPartition, FetchPartition)>,
+        topic_id: impl Fn(&str) -> Option<[u8; 16]>,
     ) -> SessionRequest {
+        let mut topic_ids = self.take_ids(&wanted, topic_id);
         let mut new: BTreeMap<TopicPartition, FetchPartition> = wanted.iter().cloned().collect();
         std::mem::swap(&mut new, &mut self.partitions);
         let old = new;
         let (partitions, forgotten) = if self.next_epoch == 0 {
             (wanted, Vec::new())
         } else {
-            let forgotten =
+            let forgotten: Vec<TopicPartition> =
                 old.keys().filter(|key| !self.partitions.contains_key(*key)).cloned().collect();
+            for key in &forgotten {
+                if let Some(id) = topic_ids.old.remove(&key.topic) {
+                    topic_ids.named.insert(Arc::clone(&key.topic), id);
+                }
+            }
             let changed =
                 wanted.into_iter().filter(|(key, entry)| old.get(key) != Some(entry)).collect();
             (changed, forgotten)
@@ -93,11 +116,13 @@ impl FetchSession {
             session_epoch: self.next_epoch,
             partitions,
             forgotten,
+            by_ids: self.by_ids,
+            topic_ids: topic_ids.named,
         }
     }
 
-    /// Takes the answer to the last request built.
-    pub fn handle_response(&mut self, response: &FetchResponse) -> SessionOutcome {
+    /// Takes the answer to the last request built. Topics that it holds by id get their names.
+    pub fn handle_response(&mut self, response: &mut FetchResponse) -> SessionOutcome {
         if response.error_code != ErrorCode::NONE {
             if response.error_code == ErrorCode::FETCH_SESSION_ID_NOT_FOUND {
                 // The broker has forgotten the session, so there is none to close.
@@ -112,7 +137,9 @@ impl FetchSession {
             self.session_id = 0;
             return SessionOutcome::Throttled;
         }
-        if let Err(violation) = self.check_partitions(response, full) {
+        let checked =
+            self.name_topics(response).and_then(|()| self.check_partitions(response, full));
+        if let Err(violation) = checked {
             self.next_epoch = 0;
             return SessionOutcome::Discarded(violation);
         }
@@ -142,6 +169,8 @@ impl FetchSession {
             session_epoch: -1,
             partitions: Vec::new(),
             forgotten: Vec::new(),
+            by_ids: self.by_ids,
+            topic_ids: BTreeMap::new(),
         })
     }
 
@@ -149,6 +178,37 @@ impl FetchSession {
     #[must_use]
     pub fn contains(&self, topic_partition: &TopicPartition) -> bool {
         self.partitions.contains_key(topic_partition)
+    }
+
+    /// Decides whether topics go by ids from now on, and opens another session if that can not go on in this one.
+    fn take_ids(
+        &mut self,
+        wanted: &[(TopicPartition, FetchPartition)],
+        topic_id: impl Fn(&str) -> Option<[u8; 16]>,
+    ) -> Ids {
+        let topics: BTreeSet<&Arc<str>> = wanted.iter().map(|(key, _)| &key.topic).collect();
+        let new: Option<BTreeMap<Arc<str>, [u8; 16]>> =
+            topics.iter().map(|topic| Some((Arc::clone(topic), topic_id(topic)?))).collect();
+        let by_ids = if wanted.is_empty() { self.by_ids } else { new.is_some() };
+        let new = new.filter(|_| by_ids).unwrap_or_default();
+        let replaced =
+            new.iter().any(|(topic, id)| self.topic_ids.get(topic).is_some_and(|old| old != id));
+        if by_ids != self.by_ids || replaced {
+            self.next_epoch = 0;
+        }
+        self.by_ids = by_ids;
+        self.topic_names = new.iter().map(|(topic, id)| (*id, Arc::clone(topic))).collect();
+        let old = std::mem::replace(&mut self.topic_ids, new.clone());
+        Ids { old, named: new }
+    }
+
+    fn name_topics(&self, response: &mut FetchResponse) -> Result<(), SessionViolation> {
+        for topic in response.topics.iter_mut().filter(|topic| topic.topic_id != NO_TOPIC_ID) {
+            let name = self.topic_names.get(&topic.topic_id);
+            let name = name.ok_or(SessionViolation::UninvitedId(topic.topic_id))?;
+            topic.topic = Arc::clone(name);
+        }
+        Ok(())
     }
 
     fn check_partitions(
@@ -173,6 +233,14 @@ impl FetchSession {
         }
         Ok(())
     }
+}
+
+/// Ids of topics, about a request.
+struct Ids {
+    /// Of the session before it.
+    old: BTreeMap<Arc<str>, [u8; 16]>,
+    /// Of those that it names.
+    named: BTreeMap<Arc<str>, [u8; 16]>,
 }
 
 /// Epochs run 1, 2, … `i32::MAX`, 1: 0 and -1 have meanings of their own.

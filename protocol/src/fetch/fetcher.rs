@@ -9,11 +9,11 @@ use super::{FetchError, FetchEvent, FetchSession, SessionRequest};
 use crate::StaleMetadata;
 use crate::backoff::{ExponentialBackoff, Jitter};
 use crate::messages::{
-    FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, Request, Response,
+    FIRST_FETCH_BY_ID, FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, Request, Response,
 };
 use crate::network::OutgoingRequest;
 use crate::network::{ConnectionClass, Destination, Metadata, RequestError, RequestToken};
-use crate::{ErrorCode, IsolationLevel, NodeId, Timestamp, TopicPartition};
+use crate::{ErrorCode, IsolationLevel, NO_TOPIC_ID, NodeId, Timestamp, TopicPartition};
 
 /// Bounds and habits of a [`Fetcher`]. Defaults are Kafka's, except the isolation level.
 #[derive(Clone, Debug)]
@@ -314,10 +314,11 @@ impl Fetcher {
         let entries = partitions.into_iter().map(|(_, key, entry, _)| (key, entry)).collect();
         let state = self.nodes.entry(node).or_default();
         state.busy = true;
-        let session = state.session.next_request(entries);
+        let session = state.session.next_request(entries, |topic| metadata.topic_id(topic));
         // Whoever is held back for unread bytes must not wait out a long poll that was started without him.
         let max_wait =
             if held_back { self.config.max_wait.min(HELD_BACK_WAIT) } else { self.config.max_wait };
+        let max_version = newest_version(&session);
         let request = self.fetch_request(session, max_wait);
         let token = self.track(InFlight::Fetch { node, asked });
         Some(OutgoingRequest {
@@ -325,7 +326,7 @@ impl Fetcher {
             destination: Destination::Node(node),
             class: ConnectionClass::Fetch,
             request: Request::Fetch(request),
-            max_version: None,
+            max_version,
             timeout: self.config.request_timeout + max_wait,
         })
     }
@@ -375,19 +376,27 @@ impl Fetcher {
     }
 
     fn fetch_request(&self, session: SessionRequest, max_wait: Duration) -> FetchRequest {
+        let id = |topic: &str| session.topic_ids.get(topic).copied().unwrap_or(NO_TOPIC_ID);
         let mut topics: Vec<FetchTopic> = Vec::new();
         for (key, entry) in session.partitions {
             match topics.last_mut() {
                 Some(last) if last.topic == key.topic => last.partitions.push(entry),
-                _ => topics.push(FetchTopic { topic: key.topic, partitions: vec![entry] }),
+                _ => topics.push(FetchTopic {
+                    topic_id: id(&key.topic),
+                    topic: key.topic,
+                    partitions: vec![entry],
+                }),
             }
         }
         let mut forgotten_topics: Vec<ForgottenTopic> = Vec::new();
         for key in session.forgotten {
             match forgotten_topics.last_mut() {
                 Some(last) if last.topic == key.topic => last.partitions.push(key.partition),
-                _ => forgotten_topics
-                    .push(ForgottenTopic { topic: key.topic, partitions: vec![key.partition] }),
+                _ => forgotten_topics.push(ForgottenTopic {
+                    topic_id: id(&key.topic),
+                    topic: key.topic,
+                    partitions: vec![key.partition],
+                }),
             }
         }
         FetchRequest {
@@ -407,6 +416,7 @@ impl Fetcher {
         let (node, session) = self.nodes.iter_mut().find_map(|(node, state)| {
             if state.busy { None } else { Some((*node, state.session.close()?)) }
         })?;
+        let max_version = newest_version(&session);
         let request = self.fetch_request(session, Duration::ZERO);
         let token = self.track(InFlight::Close);
         Some(OutgoingRequest {
@@ -414,7 +424,7 @@ impl Fetcher {
             destination: Destination::Node(node),
             class: ConnectionClass::Fetch,
             request: Request::Fetch(request),
-            max_version: None,
+            max_version,
             timeout: self.config.request_timeout,
         })
     }
@@ -456,6 +466,11 @@ struct Wanted {
     partitions: Vec<(u64, TopicPartition, FetchPartition, u64)>,
     /// A partition of this broker has too many unread bytes to be asked for now.
     held_back: bool,
+}
+
+/// By names, if there are no ids.
+fn newest_version(session: &SessionRequest) -> Option<i16> {
+    (!session.by_ids).then_some(FIRST_FETCH_BY_ID - 1)
 }
 
 const HELD_BACK_WAIT: Duration = Duration::from_millis(50);

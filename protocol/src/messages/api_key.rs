@@ -143,15 +143,16 @@ impl ApiKey {
 
     /// Versions our client may use, for brokers 2.5 to 4.4.
     ///
-    /// The upper ends are deliberate: names instead of topic ids in Produce and Fetch (a broker may offer ids without
-    /// a Metadata version that tells them), no AddPartitionsToTxn above 3 (later ones are broker to broker and need
+    /// The upper ends are deliberate: names instead of topic ids in Produce (a broker may offer ids without a Metadata version
+    /// that tells them; Fetch goes by ids only where they are known), no AddPartitionsToTxn above 3 (later ones are broker to broker and need
     /// cluster permissions), OffsetFetch below the multi-group form. The lower ends are what the transaction protocol
     /// and record format 2 need.
     #[must_use]
     pub const fn client_versions(self) -> RangeInclusive<i16> {
         match self {
             Self::Produce => 3..=12,
-            Self::Fetch | Self::Metadata => 4..=12,
+            Self::Fetch => 4..=13,
+            Self::Metadata => 4..=12,
             Self::ListOffsets => 1..=10,
             Self::OffsetCommit => 2..=9,
             Self::OffsetFetch => 1..=9,
@@ -192,7 +193,7 @@ impl ApiKey {
     pub const fn codec_versions(self) -> RangeInclusive<i16> {
         match self {
             Self::Produce => 3..=12,
-            Self::Fetch => 4..=12,
+            Self::Fetch => 4..=13,
             Self::ListOffsets => 1..=10,
             Self::Metadata => 0..=13,
             Self::OffsetCommit => 2..=9,
@@ -360,9 +361,8 @@ mod tests {
 
     /// Case B019: a broker that offers topic-id versions of Produce but no Metadata version that tells ids.
     #[test]
-    fn no_client_version_of_produce_fetch_or_offset_fetch_carries_topic_ids() {
+    fn no_client_version_of_produce_or_offset_fetch_carries_topic_ids() {
         assert!(*ApiKey::Produce.client_versions().end() < 13);
-        assert!(*ApiKey::Fetch.client_versions().end() < 13);
         assert!(*ApiKey::OffsetFetch.client_versions().end() < 10);
         assert!(*ApiKey::OffsetCommit.client_versions().end() < 10);
     }

@@ -1,4 +1,4 @@
-//! Fetch: read record batches. Schema versions 4 to 12, topics by name.
+//! Fetch: read record batches. Schema versions 4 to 12 with topics by name, 13 with topics by id (KIP-516).
 //!
 //! Record bytes of a decoded response are slices of the frame; of an encoded one, chunks of their own.
 
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
-use crate::ids::IsolationLevel;
+use crate::ids::{IsolationLevel, NO_TOPIC_ID};
 use crate::messages::{ApiKey, LeaderIdAndEpoch};
 use crate::wire::{Direction, EncodeError, ReadError, ReadProblem, Reader, Writer};
 
 pub use crate::records::AbortedTransaction;
 
-/// Fetch request of a consumer, versions 4 to 12.
+/// Fetch request of a consumer, versions 4 to 13.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
     /// Milliseconds the broker may wait for `min_bytes`.
@@ -55,8 +55,10 @@ impl Default for FetchRequest {
 /// Partitions of one topic to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchTopic {
-    /// Topic name.
+    /// Below version 13. Topic name.
     pub topic: Arc<str>,
+    /// Version 13+. Topic id.
+    pub topic_id: [u8; 16],
     /// The partitions.
     pub partitions: Vec<FetchPartition>,
 }
@@ -94,13 +96,15 @@ impl Default for FetchPartition {
 /// Partitions of one topic to drop from a fetch session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenTopic {
-    /// Topic name.
+    /// Below version 13. Topic name.
     pub topic: Arc<str>,
+    /// Version 13+. Topic id.
+    pub topic_id: [u8; 16],
     /// Partition indexes.
     pub partitions: Vec<i32>,
 }
 
-/// Fetch response, versions 4 to 12.
+/// Fetch response, versions 4 to 13.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchResponse {
     /// Milliseconds the request was throttled.
@@ -116,8 +120,10 @@ pub struct FetchResponse {
 /// Answers for one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchTopicResponse {
-    /// Topic name.
+    /// Below version 13. Topic name.
     pub topic: Arc<str>,
+    /// Version 13+. Topic id.
+    pub topic_id: [u8; 16],
     /// Answers by partition.
     pub partitions: Vec<FetchPartitionResponse>,
 }
@@ -179,6 +185,30 @@ impl Default for EpochEndOffset {
     }
 }
 
+impl FetchTopic {
+    /// Partitions of a topic by name.
+    #[must_use]
+    pub fn by_name(topic: impl Into<Arc<str>>, partitions: Vec<FetchPartition>) -> Self {
+        Self { topic: topic.into(), topic_id: NO_TOPIC_ID, partitions }
+    }
+}
+
+impl ForgottenTopic {
+    /// Partitions of a topic by name.
+    #[must_use]
+    pub fn by_name(topic: impl Into<Arc<str>>, partitions: Vec<i32>) -> Self {
+        Self { topic: topic.into(), topic_id: NO_TOPIC_ID, partitions }
+    }
+}
+
+impl FetchTopicResponse {
+    /// Answers of a topic by name.
+    #[must_use]
+    pub fn by_name(topic: impl Into<Arc<str>>, partitions: Vec<FetchPartitionResponse>) -> Self {
+        Self { topic: topic.into(), topic_id: NO_TOPIC_ID, partitions }
+    }
+}
+
 impl FetchRequest {
     pub(super) fn write(&self, version: i16, writer: &mut Writer) -> Result<(), EncodeError> {
         let flexible = is_flexible(version);
@@ -196,7 +226,7 @@ impl FetchRequest {
         }
         writer.array_length(Some(self.topics.len()), flexible)?;
         for topic in &self.topics {
-            writer.string(&topic.topic, flexible)?;
+            write_topic(writer, version, &topic.topic, topic.topic_id)?;
             writer.array_length(Some(topic.partitions.len()), flexible)?;
             for partition in &topic.partitions {
                 partition.write(version, writer);
@@ -206,7 +236,7 @@ impl FetchRequest {
         if version >= 7 {
             writer.array_length(Some(self.forgotten_topics.len()), flexible)?;
             for topic in &self.forgotten_topics {
-                writer.string(&topic.topic, flexible)?;
+                write_topic(writer, version, &topic.topic, topic.topic_id)?;
                 writer.array_length(Some(topic.partitions.len()), flexible)?;
                 for partition in &topic.partitions {
                     writer.i32(*partition);
@@ -243,19 +273,19 @@ impl FetchRequest {
             request.session_epoch = reader.i32()?;
         }
         request.topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
-            let topic = reader.string(flexible)?.into();
+            let (topic, topic_id) = read_topic(reader, version)?;
             let partitions = reader.elements(flexible, REQUEST_PARTITION_BYTES, |reader| {
                 FetchPartition::read(reader, version)
             })?;
             reader.skip_tags(flexible)?;
-            Ok(FetchTopic { topic, partitions })
+            Ok(FetchTopic { topic, topic_id, partitions })
         })?;
         if version >= 7 {
             request.forgotten_topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
-                let topic = reader.string(flexible)?.into();
+                let (topic, topic_id) = read_topic(reader, version)?;
                 let partitions = reader.elements(flexible, 4, Reader::i32)?;
                 reader.skip_tags(flexible)?;
-                Ok(ForgottenTopic { topic, partitions })
+                Ok(ForgottenTopic { topic, topic_id, partitions })
             })?;
         }
         if version >= 11 {
@@ -307,7 +337,7 @@ impl FetchResponse {
         }
         writer.array_length(Some(self.topics.len()), flexible)?;
         for topic in &self.topics {
-            writer.string(&topic.topic, flexible)?;
+            write_topic(writer, version, &topic.topic, topic.topic_id)?;
             writer.array_length(Some(topic.partitions.len()), flexible)?;
             for partition in &topic.partitions {
                 partition.write(version, writer)?;
@@ -326,12 +356,12 @@ impl FetchResponse {
             response.session_id = reader.i32()?;
         }
         response.topics = reader.elements(flexible, TOPIC_BYTES, |reader| {
-            let topic = reader.string(flexible)?.into();
+            let (topic, topic_id) = read_topic(reader, version)?;
             let partitions = reader.elements(flexible, RESPONSE_PARTITION_BYTES, |reader| {
                 FetchPartitionResponse::read(reader, version)
             })?;
             reader.skip_tags(flexible)?;
-            Ok(FetchTopicResponse { topic, partitions })
+            Ok(FetchTopicResponse { topic, topic_id, partitions })
         })?;
         reader.skip_tags(flexible)?;
         Ok(response)
@@ -420,6 +450,26 @@ impl FetchPartitionResponse {
     }
 }
 
+fn write_topic(
+    writer: &mut Writer,
+    version: i16,
+    topic: &str,
+    topic_id: [u8; 16],
+) -> Result<(), EncodeError> {
+    if version < FIRST_FETCH_BY_ID {
+        return writer.string(topic, is_flexible(version));
+    }
+    writer.uuid(topic_id);
+    Ok(())
+}
+
+fn read_topic(reader: &mut Reader, version: i16) -> Result<(Arc<str>, [u8; 16]), ReadError> {
+    if version < FIRST_FETCH_BY_ID {
+        return Ok((reader.string(is_flexible(version))?.into(), NO_TOPIC_ID));
+    }
+    Ok((Arc::from(""), reader.uuid()?))
+}
+
 fn read_isolation_level(reader: &mut Reader) -> Result<IsolationLevel, ReadError> {
     let position = reader.position();
     match reader.i8()? {
@@ -432,6 +482,9 @@ fn read_isolation_level(reader: &mut Reader) -> Result<IsolationLevel, ReadError
 const fn is_flexible(version: i16) -> bool {
     ApiKey::Fetch.is_flexible(version)
 }
+
+/// The version of Fetch from which on topics have ids in place of names.
+pub const FIRST_FETCH_BY_ID: i16 = 13;
 
 /// What a consumer sends in place of a broker's id.
 const CONSUMER_REPLICA_ID: i32 = -1;

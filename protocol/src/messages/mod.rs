@@ -20,8 +20,8 @@ pub use api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature,
 };
 pub use fetch::{
-    AbortedTransaction, EpochEndOffset, FetchPartition, FetchPartitionResponse, FetchRequest,
-    FetchResponse, FetchTopic, FetchTopicResponse, ForgottenTopic,
+    AbortedTransaction, EpochEndOffset, FIRST_FETCH_BY_ID, FetchPartition, FetchPartitionResponse,
+    FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse, ForgottenTopic,
 };
 pub use kafka_protocol::messages as kp;
 pub use kafka_protocol::protocol::StrBytes;

@@ -11,7 +11,7 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 
-use crate::{ErrorCode, NodeId, TopicPartition};
+use crate::{ErrorCode, NO_TOPIC_ID, NodeId, TopicPartition};
 
 /// Brokers as they are advertised, by id; topics that are tracked, by name.
 #[derive(Clone, Debug, Default)]
@@ -168,6 +168,13 @@ impl Metadata {
         }
     }
 
+    /// A topic's id, if a broker has told it.
+    #[must_use]
+    pub fn topic_id(&self, name: &str) -> Option<[u8; 16]> {
+        let id = self.topics.get(name)?.topic_id;
+        (id != NO_TOPIC_ID).then_some(id)
+    }
+
     /// Forgets a topic that nobody tracks any more.
     pub fn forget_topic(&mut self, name: &str) {
         self.topics.remove(name);
@@ -286,5 +293,3 @@ fn next_revision() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
-
-const NO_TOPIC_ID: [u8; 16] = [0; 16];

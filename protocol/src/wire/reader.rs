@@ -94,6 +94,15 @@ impl Reader {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
+    /// The 16 bytes of a UUID.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadProblem::Truncated`].
+    pub fn uuid(&mut self) -> Result<[u8; 16], ReadError> {
+        self.array()
+    }
+
     /// An unsigned varint of at most 32 bits.
     ///
     /// # Errors

@@ -82,6 +82,11 @@ impl Writer {
         self.buffer.put_i64(value);
     }
 
+    /// The 16 bytes of a UUID.
+    pub fn uuid(&mut self, value: [u8; 16]) {
+        self.buffer.put_slice(&value);
+    }
+
     /// An unsigned varint, seven bits a byte, lowest first.
     pub fn unsigned_varint(&mut self, value: u32) {
         let mut rest = value;

@@ -59,19 +59,13 @@ pub(crate) fn requests() -> Vec<Request> {
         }
         .into(),
         FetchRequest {
-            topics: vec![FetchTopic {
-                topic: Arc::from("flights"),
-                partitions: vec![FetchPartition::default()],
-            }],
+            topics: vec![FetchTopic::by_name("flights", vec![FetchPartition::default()])],
             rack_id: "rack".into(),
             ..FetchRequest::default()
         }
         .into(),
         FetchRequest {
-            forgotten_topics: vec![ForgottenTopic {
-                topic: Arc::from("flights"),
-                partitions: vec![1, 2],
-            }],
+            forgotten_topics: vec![ForgottenTopic::by_name("flights", vec![1, 2])],
             ..FetchRequest::default()
         }
         .into(),
@@ -184,10 +178,7 @@ pub(crate) fn responses() -> Vec<Response> {
         }
         .into(),
         FetchResponse {
-            topics: vec![FetchTopicResponse {
-                topic: Arc::from("flights"),
-                partitions: vec![fetched],
-            }],
+            topics: vec![FetchTopicResponse::by_name("flights", vec![fetched])],
             ..FetchResponse::default()
         }
         .into(),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_protocol::messages::{FetchRequest, FetchResponse};
+use millstream_protocol::messages::{FetchRequest, FetchResponse, kp};
 use millstream_protocol::{ApiKey, ErrorCode, IsolationLevel, Response};
 
 use super::TestCluster;
-use super::scripted_client::{Write, fetch_request};
+use super::scripted_client::{Write, fetch_request, str_bytes};
 use crate::core::ClusterConfig;
 
 const UNCOMMITTED: IsolationLevel = IsolationLevel::ReadUncommitted;
@@ -132,10 +132,9 @@ fn a_session_answers_only_what_is_news() {
     test.produce(9, &Write::plain(2, &["b"]));
     test.produce(9, &Write::plain(1, &["c"]));
     let mut moved = next(3, &[(1, 1)]);
-    moved.forgotten_topics.push(millstream_protocol::messages::ForgottenTopic {
-        topic: "t".into(),
-        partitions: vec![0],
-    });
+    moved
+        .forgotten_topics
+        .push(millstream_protocol::messages::ForgottenTopic::by_name("t", vec![0]));
     assert_eq!(sizes(&fetched(&mut test, moved)), [(2, size), (1, size)]);
     // Wrong epoch, unknown session, a closed session.
     let errors = [
@@ -153,6 +152,49 @@ fn a_session_answers_only_what_is_news() {
             ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
         ]
     );
+}
+
+#[test]
+fn a_session_by_id_knows_nothing_of_another_topic_of_the_name() {
+    let mut test = TestCluster::with_topic(ClusterConfig::default(), 1);
+    let by_id = |test: &mut TestCluster, session_id, session_epoch, topic_id: Option<[u8; 16]>| {
+        let mut request =
+            FetchRequest { session_id, session_epoch, ..fetch_request(&[(0, 0)], UNCOMMITTED) };
+        match topic_id {
+            Some(topic_id) => request.topics[0].topic_id = topic_id,
+            None => request.topics.clear(),
+        }
+        let Response::Fetch(response) = test.call(13, request) else { panic!("wrong answer") };
+        response
+    };
+    let id_of = |test: &TestCluster| *test.cluster.topic_ids().first().unwrap().as_bytes();
+    let code = |response: &FetchResponse| response.topics[0].partitions[0].error_code;
+    let old = id_of(&test);
+    test.produce(9, &Write::plain(0, &["old"]));
+    let opened = by_id(&mut test, 0, 0, Some(old));
+    assert_eq!((opened.topics[0].topic_id, code(&opened)), (old, ErrorCode::NONE));
+    let session_id = opened.session_id;
+    assert_eq!(by_id(&mut test, session_id, 1, None).topics.len(), 1, "it was not read on");
+
+    let names =
+        kp::DeleteTopicsRequest::default().with_topic_names(vec![kp::TopicName(str_bytes("t"))]);
+    test.call(5, names);
+    assert_eq!(code(&by_id(&mut test, session_id, 2, None)), ErrorCode::UNKNOWN_TOPIC_ID);
+    assert_eq!(test.create_topic("t", 1, &[]), ErrorCode::NONE);
+    test.produce(9, &Write::plain(0, &["new"]));
+    let answer = by_id(&mut test, session_id, 3, None);
+    assert_eq!((answer.topics[0].topic_id, code(&answer)), (old, ErrorCode::UNKNOWN_TOPIC_ID));
+    assert_eq!(code(&by_id(&mut test, 0, 0, Some(old))), ErrorCode::UNKNOWN_TOPIC_ID);
+    let new = id_of(&test);
+    assert_eq!(code(&by_id(&mut test, 0, 0, Some(new))), ErrorCode::NONE);
+    // By names, in a session by ids.
+    let by_name = FetchRequest {
+        session_id,
+        session_epoch: 4,
+        topics: Vec::new(),
+        ..fetch_request(&[], UNCOMMITTED)
+    };
+    assert_eq!(fetched(&mut test, by_name).error_code, ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
 }
 
 #[test]

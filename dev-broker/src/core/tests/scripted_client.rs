@@ -317,9 +317,9 @@ pub(super) fn fetch_request(
         isolation_level,
         session_id: 0,
         session_epoch: -1,
-        topics: vec![FetchTopic {
-            topic: Arc::from("t"),
-            partitions: partitions
+        topics: vec![FetchTopic::by_name(
+            "t",
+            partitions
                 .iter()
                 .map(|(partition, fetch_offset)| FetchPartition {
                     partition: *partition,
@@ -328,7 +328,7 @@ pub(super) fn fetch_request(
                     ..FetchPartition::default()
                 })
                 .collect(),
-        }],
+        )],
         ..FetchRequest::default()
     }
 }

@@ -15,6 +15,7 @@ use crate::test_metadata::metadata;
 
 mod read_replica;
 mod session_model;
+mod topic_ids;
 
 #[test]
 fn fetch_names_position_epochs_and_bounds() {
@@ -22,7 +23,12 @@ fn fetch_names_position_epochs_and_bounds() {
     let request = fetcher.poll_request(T0, &leaders()).unwrap();
     assert_eq!(
         (request.destination, request.class, request.max_version, request.timeout),
-        (Destination::Node(NodeId(1)), ConnectionClass::Fetch, None, Duration::from_millis(30_500))
+        (
+            Destination::Node(NodeId(1)),
+            ConnectionClass::Fetch,
+            Some(12),
+            Duration::from_millis(30_500)
+        )
     );
     assert_eq!(
         request.request,
@@ -33,17 +39,17 @@ fn fetch_names_position_epochs_and_bounds() {
             isolation_level: IsolationLevel::ReadCommitted,
             session_id: 0,
             session_epoch: 0,
-            topics: vec![FetchTopic {
-                topic: "t".into(),
-                partitions: vec![FetchPartition {
+            topics: vec![FetchTopic::by_name(
+                "t",
+                vec![FetchPartition {
                     partition: 0,
                     current_leader_epoch: 5,
                     fetch_offset: 10,
                     last_fetched_epoch: 4,
                     log_start_offset: -1,
                     partition_max_bytes: 1 << 20,
-                }],
-            }],
+                }]
+            )],
             forgotten_topics: vec![],
             rack_id: String::new(),
         })
@@ -170,10 +176,7 @@ fn unassigned_and_paused_partitions_leave_the_session() {
     fetcher.resume(&key(1));
     let next = fetch_request(&mut fetcher, T0);
     assert_eq!(next.topics, vec![]);
-    assert_eq!(
-        next.forgotten_topics,
-        vec![ForgottenTopic { topic: "t".into(), partitions: vec![0] }]
-    );
+    assert_eq!(next.forgotten_topics, vec![ForgottenTopic::by_name("t", vec![0])]);
 }
 
 #[test]
@@ -186,10 +189,7 @@ fn partition_with_unread_data_is_left_out_until_it_is_released() {
     // One batch of 61 bytes is below the bound, two are not.
     exchange(&mut fetcher, 7, vec![data(0, batch(11, 0, 5))]);
     let next = fetch_request(&mut fetcher, T0);
-    assert_eq!(
-        next.forgotten_topics,
-        vec![ForgottenTopic { topic: "t".into(), partitions: vec![0] }]
-    );
+    assert_eq!(next.forgotten_topics, vec![ForgottenTopic::by_name("t", vec![0])]);
     assert_eq!(next.max_wait_ms, 50, "the partition left out must not wait for a long poll");
     let token = RequestToken(fetcher.next_token - 1);
     answer(&mut fetcher, token, 7, vec![]);
@@ -208,10 +208,7 @@ fn partition_without_unread_data_is_asked_for_whatever_the_others_hold() {
     exchange(&mut fetcher, 7, vec![data(0, batch(10, 0, 5)), data(1, vec![])]);
     let next = fetch_request(&mut fetcher, T0);
     assert_eq!(next.topics, vec![]);
-    assert_eq!(
-        next.forgotten_topics,
-        vec![ForgottenTopic { topic: "t".into(), partitions: vec![0] }]
-    );
+    assert_eq!(next.forgotten_topics, vec![ForgottenTopic::by_name("t", vec![0])]);
 }
 
 #[test]
@@ -707,7 +704,7 @@ fn answer_at(
     session_id: i32,
     partitions: Vec<FetchPartitionResponse>,
 ) {
-    let topics = vec![FetchTopicResponse { topic: "t".into(), partitions }];
+    let topics = vec![FetchTopicResponse::by_name("t", partitions)];
     let response = FetchResponse { session_id, topics, ..FetchResponse::default() };
     fetcher.handle_response(now, token, Ok(Response::Fetch(response)));
 }

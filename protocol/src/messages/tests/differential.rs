@@ -1,11 +1,14 @@
 //! Our codecs against those of `kafka_protocol`: same bytes, both ways.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 use proptest::prelude::*;
 
 use super::Message;
 use super::strategies::{forgotten_topics, messages};
+use crate::NO_TOPIC_ID;
 use crate::messages::{ApiKey, Request, kp};
 use crate::wire::Direction;
 
@@ -51,7 +54,11 @@ proptest! {
         let (api, direction) = (message.api_key(), message.direction());
         let newest = *api.codec_versions().end();
         let decoded = Message::decode(api, direction, newest, message.body(newest));
-        prop_assert_eq!(decoded.expect("our own bytes"), message);
+        prop_assert_eq!(decoded.expect("our own bytes"), with_topics_by(Topics::Ids, message.clone()));
+        if api == ApiKey::Fetch {
+            let decoded = Message::decode(api, direction, 12, message.body(12));
+            prop_assert_eq!(decoded.expect("our own bytes"), with_topics_by(Topics::Names, message));
+        }
     }
 
     #[test]
@@ -61,13 +68,16 @@ proptest! {
     ) {
         let Message::Request(Request::Fetch(mut request)) = message else { return Ok(()) };
         request.forgotten_topics = forgotten;
-        for version in 7..=12 {
+        for version in 7..=13 {
             let message = Message::Request(Request::Fetch(request.clone()));
             let body = message.body(version);
             prop_assert_eq!(through_kafka_protocol(&message, version, body.clone()), body.clone());
             let decoded = Message::decode(ApiKey::Fetch, Direction::Request, version, body);
             let Ok(Message::Request(Request::Fetch(decoded))) = decoded else { panic!() };
-            prop_assert_eq!(&decoded.forgotten_topics, &request.forgotten_topics);
+            let by = if version == 13 { Topics::Ids } else { Topics::Names };
+            let expected = with_topics_by(by, Message::Request(Request::Fetch(request.clone())));
+            let Message::Request(Request::Fetch(expected)) = expected else { panic!() };
+            prop_assert_eq!(&decoded.forgotten_topics, &expected.forgotten_topics);
         }
         let refused = Request::Fetch(request.clone()).encode(6, 1, "test").is_err();
         prop_assert_eq!(refused, !request.forgotten_topics.is_empty());
@@ -105,6 +115,32 @@ proptest! {
             }
         }
     }
+}
+
+/// How topics of Fetch are told apart: until version 12, and from then on.
+#[derive(Clone, Copy, PartialEq)]
+enum Topics {
+    Names,
+    Ids,
+}
+
+/// What is left of a Fetch message where its topics go by one of them.
+fn with_topics_by(by: Topics, mut message: Message) -> Message {
+    let set = |topic: &mut Arc<str>, topic_id: &mut [u8; 16]| match by {
+        Topics::Names => *topic_id = NO_TOPIC_ID,
+        Topics::Ids => *topic = Arc::from(""),
+    };
+    match &mut message {
+        Message::Request(Request::Fetch(request)) => {
+            request.topics.iter_mut().for_each(|at| set(&mut at.topic, &mut at.topic_id));
+            request.forgotten_topics.iter_mut().for_each(|at| set(&mut at.topic, &mut at.topic_id));
+        }
+        Message::Response(crate::messages::Response::Fetch(response)) => {
+            response.topics.iter_mut().for_each(|at| set(&mut at.topic, &mut at.topic_id));
+        }
+        _ => {}
+    }
+    message
 }
 
 fn record_bytes(message: &Message) -> Vec<Bytes> {

@@ -157,16 +157,16 @@ fn fetch_request_11() {
         isolation_level: IsolationLevel::ReadCommitted,
         session_id: 3,
         session_epoch: 4,
-        topics: vec![FetchTopic {
-            topic: Arc::from("in"),
-            partitions: vec![FetchPartition {
+        topics: vec![FetchTopic::by_name(
+            "in",
+            vec![FetchPartition {
                 partition: 1,
                 current_leader_epoch: 7,
                 fetch_offset: 57,
                 partition_max_bytes: 0x10_0000,
                 ..FetchPartition::default()
             }],
-        }],
+        )],
         forgotten_topics: Vec::new(),
         rack_id: "r1".into(),
     };
@@ -175,6 +175,23 @@ fn fetch_request_11() {
     let message = Message::Request(request.into());
     assert_eq!(message.body(11), bytes(body));
     assert_eq!(Message::decode(ApiKey::Fetch, Direction::Request, 11, bytes(body)), Ok(message));
+}
+
+#[test]
+fn fetch_13_has_ids_in_place_of_names() {
+    let request = FetchRequest {
+        max_wait_ms: 500,
+        topics: vec![FetchTopic { topic_id: [0xab; 16], ..FetchTopic::by_name("", vec![]) }],
+        ..FetchRequest::default()
+    };
+    let body = "ffffffff 000001f4 00000000 7fffffff 00 00000000 ffffffff \
+                02 abababababababababababababababab 01 00 | 01 | 01 | 00";
+    let message = Message::Request(request.into());
+    assert_eq!(message.body(13), bytes(body));
+    assert_eq!(Message::decode(ApiKey::Fetch, Direction::Request, 13, bytes(body)), Ok(message));
+    let body = "00000000 0000 0000002a | 02 abababababababababababababababab 01 00 | 00";
+    let Response::Fetch(decoded) = response(ApiKey::Fetch, 13, body) else { panic!() };
+    assert_eq!((&*decoded.topics[0].topic, decoded.topics[0].topic_id), ("", [0xab; 16]));
 }
 
 #[test]
@@ -199,7 +216,7 @@ fn fetch_response_12_with_tags() {
         preferred_read_replica: -1,
         records: Bytes::from_static(b"batch"),
     };
-    let topic = FetchTopicResponse { topic: Arc::from("in"), partitions: vec![partition] };
+    let topic = FetchTopicResponse::by_name("in", vec![partition]);
     let expected =
         FetchResponse { session_id: 42, topics: vec![topic], ..FetchResponse::default() };
     assert_eq!(decoded, expected.into());

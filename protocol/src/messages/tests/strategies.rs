@@ -156,8 +156,8 @@ fn fetch_request() -> impl Strategy<Value = FetchRequest> {
         log_start_offset: numbers.4,
         partition_max_bytes: numbers.5,
     });
-    let topics =
-        (topic(), list(partition)).prop_map(|(topic, partitions)| FetchTopic { topic, partitions });
+    let topics = (topic(), any::<[u8; 16]>(), list(partition))
+        .prop_map(|(topic, topic_id, partitions)| FetchTopic { topic, topic_id, partitions });
     (any::<(i32, i32, i32, bool, i32, i32)>(), list(topics), text()).prop_map(
         |(numbers, topics, rack_id)| FetchRequest {
             max_wait_ms: numbers.0,
@@ -180,8 +180,9 @@ fn fetch_request() -> impl Strategy<Value = FetchRequest> {
 /// Topics to forget, for versions from 7 on.
 pub(super) fn forgotten_topics() -> impl Strategy<Value = Vec<ForgottenTopic>> {
     list(
-        (topic(), list(any::<i32>()))
-            .prop_map(|(topic, partitions)| ForgottenTopic { topic, partitions }),
+        (topic(), any::<[u8; 16]>(), list(any::<i32>())).prop_map(
+            |(topic, topic_id, partitions)| ForgottenTopic { topic, topic_id, partitions },
+        ),
     )
 }
 
@@ -214,8 +215,10 @@ fn fetch_response() -> impl Strategy<Value = FetchResponse> {
                 }
             },
         );
-    let topics = (topic(), list(partition))
-        .prop_map(|(topic, partitions)| FetchTopicResponse { topic, partitions });
+    let topics =
+        (topic(), any::<[u8; 16]>(), list(partition)).prop_map(|(topic, topic_id, partitions)| {
+            FetchTopicResponse { topic, topic_id, partitions }
+        });
     (any::<i32>(), error_code(), any::<i32>(), list(topics)).prop_map(
         |(throttle_time_ms, error_code, session_id, topics)| FetchResponse {
             throttle_time_ms,

@@ -287,6 +287,6 @@ impl Cluster {
 }
 
 fn answer(session_id: i32, partitions: Vec<FetchPartitionResponse>) -> FetchResponse {
-    let topics = vec![FetchTopicResponse { topic: "t".into(), partitions }];
+    let topics = vec![FetchTopicResponse::by_name("t", partitions)];
     FetchResponse { session_id, topics, ..FetchResponse::default() }
 }
