@@ -23,6 +23,8 @@ pub(super) struct FetchedState {
     pub(super) last_stable_offset: i64,
     /// When data came last, as a running number: who waited longest is served first.
     pub(super) served: u64,
+    /// The last of its events that nobody has taken yet tells of progress.
+    pub(super) progress_is_last: bool,
     /// The replica that the leader named for reading (KIP-392), and until when that holds.
     read_replica: Option<(NodeId, Timestamp)>,
     trouble: Trouble,
@@ -64,6 +66,7 @@ impl FetchedState {
             high_watermark: -1,
             last_stable_offset: -1,
             served: 0,
+            progress_is_last: false,
             read_replica: None,
             trouble: Trouble::default(),
         }
@@ -125,6 +128,7 @@ impl FetchedState {
     /// Ends fetching until the position is set anew.
     pub(super) fn fail(&mut self, error: FetchError) -> FetchError {
         self.phase = Phase::Failed;
+        self.progress_is_last = false;
         self.trouble = Trouble::default();
         error
     }

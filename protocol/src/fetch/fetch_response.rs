@@ -250,6 +250,7 @@ impl Fetcher {
         state.offset = walk.next_offset;
         state.leader_epoch = walk.leader_epoch;
         state.unread_bytes = state.unread_bytes.saturating_add(walk.whole_bytes);
+        state.progress_is_last = false;
         self.served += 1;
         state.served = self.served;
         self.events.push_back(FetchEvent::Records(FetchedPartition {
@@ -268,14 +269,14 @@ impl Fetcher {
     }
 
     fn report_progress(&mut self, key: &TopicPartition) {
-        let Some(state) = self.partitions.get(key) else { return };
-        // A reader that is slow to poll needs the newest news only.
-        let last = self.events.iter().rposition(|event| event.topic_partition() == key);
-        if let Some(at) = last
-            && matches!(self.events.get(at), Some(FetchEvent::Progress { .. }))
+        let Some(state) = self.partitions.get_mut(key) else { return };
+        // A reader that is slow to poll needs the newest news only. Looked for only if it is there: there may be thousands.
+        if state.progress_is_last
+            && let Some(at) = self.events.iter().rposition(|event| event.topic_partition() == key)
         {
             self.events.remove(at);
         }
+        state.progress_is_last = true;
         self.events.push_back(FetchEvent::Progress {
             topic_partition: key.clone(),
             position: state.offset,

@@ -98,6 +98,8 @@ pub struct Fetcher {
     closing: bool,
     /// Something has changed since there was no request to make.
     changed: bool,
+    /// Something was released since then.
+    released: bool,
     /// Of the metadata when there was no request to make.
     metadata_revision: u64,
 }
@@ -150,6 +152,7 @@ impl Fetcher {
             next_generation: 0,
             closing: false,
             changed: true,
+            released: false,
             metadata_revision: 0,
         }
     }
@@ -196,7 +199,7 @@ impl Fetcher {
         if let Some(state) = self.partitions.get_mut(topic_partition) {
             state.unread_bytes = state.unread_bytes.saturating_sub(bytes);
         }
-        self.changed = true;
+        self.released = true;
     }
 
     /// The next offset that will be asked for, behind everything fetched so far.
@@ -227,12 +230,15 @@ impl Fetcher {
         if self.closing {
             return self.poll_close();
         }
-        // Most calls come while nothing has changed for us, and there may be thousands of partitions to look at.
-        if !self.changed && self.metadata_revision == metadata.revision() {
+        // Most calls come while nothing has changed for us, or all that has is that readers are done with something while
+        // every broker is asked already; and there may be thousands of partitions to look at.
+        let unchanged = !self.changed && self.metadata_revision == metadata.revision();
+        if unchanged && (!self.released || self.nodes.values().all(|node| node.busy)) {
             return None;
         }
         let request = self.poll_diagnosis(now, metadata).or_else(|| self.poll_fetch(now, metadata));
         self.changed = request.is_some();
+        self.released = false;
         self.metadata_revision = metadata.revision();
         request
     }
@@ -288,7 +294,13 @@ impl Fetcher {
 
     /// The next event for the reader.
     pub fn poll_event(&mut self) -> Option<FetchEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        if let FetchEvent::Progress { topic_partition, .. } = &event
+            && let Some(state) = self.partitions.get_mut(topic_partition)
+        {
+            state.progress_is_last = false;
+        }
+        Some(event)
     }
 
     /// Metadata that turned out to be old.
