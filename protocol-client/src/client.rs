@@ -25,6 +25,23 @@ use crate::{ClientConfig, ClientError, PartitionConsumer, Producer};
 /// A client of one cluster. Cheap to clone: all clones share one driver task on the runtime that
 /// [`connect`](Self::connect) was called on, and its connections. The driver ends when the last clone and the last
 /// consumer and producer made from them are gone, or with [`close`](Self::close).
+///
+/// # Calls
+///
+/// An asynchronous call repeats its request, with pauses by `retry.backoff.ms`, until there is an answer that decides it or
+/// `default.api.timeout.ms` is over; the request that is under way then may take `request.timeout.ms` more. A dropped
+/// future repeats nothing any more, and takes nothing back that was sent.
+///
+/// # Errors of any call
+///
+/// Beside what a call says itself:
+///
+/// - [`ClientError::TimedOut`] and [`ClientError::NoBrokerReachable`]: no answer in time, with the last reason;
+/// - [`ClientError::Security`]: at once, if certificate or credentials are not accepted;
+/// - [`ClientError::Broker`]: a refusal that would be repeated, mostly a missing permission;
+/// - [`ClientError::Unsupported`]: the brokers lack the API or the version that the call needs;
+/// - [`ClientError::Request`]: the answer can not be read, or the request can not be written in the broker's version;
+/// - [`ClientError::Closed`]: the client was closed, or its runtime ended.
 #[derive(Clone, Debug)]
 pub struct KafkaClient {
     shared: Arc<Shared>,
@@ -42,13 +59,16 @@ struct Shared {
 }
 
 impl KafkaClient {
-    /// Resolves, connects, negotiates versions and reads metadata.
+    /// Resolves, connects, negotiates versions, authenticates and reads metadata; then reaches one broker at the address
+    /// that it advertises. Must be called on a tokio runtime with I/O and time enabled, where the driver then runs; it
+    /// panics elsewhere. Stores of certificates are read from disk in the call. Dropped, it leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Config`] for a configuration that contradicts itself. [`ClientError::NoBrokerReachable`] within
-    /// `default.api.timeout.ms`, naming each address tried and why it failed; at once if every address speaks something
-    /// else than Kafka. [`ClientError::Security`] at once for a certificate or credentials that are not accepted.
+    /// [`ClientError::Config`] for a configuration that contradicts itself, or a store that can not be used.
+    /// [`ClientError::NoBrokerReachable`] after 8 s, or `default.api.timeout.ms` if that is shorter or was set by name,
+    /// naming each address tried and why it failed; at once if every address speaks something else than Kafka.
+    /// [`ClientError::TimedOut`] in the same time if something answers and is not ready. [`ClientError::Security`] at once for a certificate or credentials that are not accepted.
     pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
         config.validate()?;
         // Stores are read from disk; that a runtime's thread waits for it once does no harm.
@@ -129,7 +149,10 @@ impl KafkaClient {
         &self.shared.config
     }
 
-    /// Closes the connections and ends the driver. Calls under way fail; consumers end; queued batches are dropped.
+    /// Closes the connections and ends the driver, for all clones. Calls under way fail with [`ClientError::Closed`];
+    /// consumers end once what was fetched is read; batches that are not acknowledged are dropped, and whoever waits for
+    /// them is told so. Groups are not left and nothing is committed: close their consumers first. A second call returns
+    /// at once; a dropped one closes all the same.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.shared.commands.send(Command::Close { done }).is_ok() {
@@ -138,20 +161,26 @@ impl KafkaClient {
         }
     }
 
-    /// Brokers of the cluster, as last seen.
+    /// How many brokers the cluster has, as last seen (Metadata). Asks nobody.
     #[must_use]
     pub fn broker_count(&self) -> usize {
         self.shared.view.broker_count.load(Ordering::Relaxed)
     }
 
-    /// Finalized `transaction.version` (KIP-890); 0 if the cluster has none.
+    /// Finalized `transaction.version` (ApiVersions 3, KIP-584, KIP-890), as last seen: 2 or higher means that a commit takes
+    /// the next epoch by itself. 0 if the cluster has none. Asks nobody.
     #[must_use]
     pub fn transaction_version(&self) -> i16 {
         self.shared.view.transaction_version.load(Ordering::Relaxed)
     }
 
-    /// Starts fetching from explicit positions. `notify` is called from the driver's task whenever events became
-    /// available, so that a worker thread without tokio can park and be unparked; it must not block.
+    /// Starts fetching from explicit positions, in the background and at once, by the `fetch.*` properties; `isolation` takes
+    /// the place of `isolation.level`. Further partitions come by [`assign`](PartitionConsumer::assign). Nothing can fail
+    /// here: a topic that does not exist is told by an event, a closed client by the end of events.
+    ///
+    /// `notify` is called from the driver's task whenever events became available, and once at the end, so that a worker
+    /// thread without tokio can park and be unparked. It must not block; a task that awaits
+    /// [`next`](PartitionConsumer::next) needs none: `Arc::new(|| {})`.
     pub fn partition_consumer(
         &self,
         positions: Vec<FetchStart>,
@@ -174,8 +203,9 @@ impl KafkaClient {
         PartitionConsumer::new(consumer, shared, self.shared.commands.clone())
     }
 
-    /// A plain idempotent producer (`None`) or the transactional one. Asks no broker until `init_transactions` or the first
-    /// batch.
+    /// A producer of sealed batches: plain idempotent (`None`), which takes an identity with its first batch, or
+    /// transactional, which takes it by [`init_transactions`](Producer::init_transactions). No broker is asked before.
+    /// Each call makes another producer; two with one transactional id fence each other.
     #[must_use]
     pub fn producer(&self, transactional_id: Option<&str>) -> Producer {
         let producer = self.shared.next_handle.fetch_add(1, Ordering::Relaxed);

@@ -11,10 +11,14 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::driver::{Command, ConsumerAction};
 
-/// Reads some partitions from explicit positions. Events come in order per partition; the driver stops fetching a
-/// partition whose unread records have reached the prefetch bound. Dropping it ends the fetching.
+/// Reads some partitions from explicit positions (Fetch 4 to 12, in sessions by KIP-227), from the leader or a replica
+/// nearby (`client.rack`, KIP-392). Commits nothing. Events come in order per partition. Dropping it ends the fetching.
 ///
 /// [`try_next`](Self::try_next) is for worker threads without a runtime, [`next`](Self::next) for tasks.
+///
+/// A partition is not asked for while `max.partition.fetch.bytes` of it are not taken, and while 64 MiB of all are not
+/// taken only partitions without any are; a batch that is larger comes whole all the same. One request per broker is under
+/// way.
 #[derive(Debug)]
 pub struct PartitionConsumer {
     consumer: u32,
@@ -31,7 +35,8 @@ impl PartitionConsumer {
         Self { consumer, shared, commands }
     }
 
-    /// The next event, if one is there. Never blocks, never waits for the driver.
+    /// The next event, if one is there. Never blocks, never waits for the driver; may be called without a runtime. Taking
+    /// records lets the driver fetch more of their partition.
     pub fn try_next(&mut self) -> Option<FetchEvent> {
         let event = self.shared.queue().events.pop_front()?;
         if let FetchEvent::Records(fetched) = &event {
@@ -41,7 +46,8 @@ impl PartitionConsumer {
         Some(event)
     }
 
-    /// The next event. `None` once the client is closed and everything fetched is read.
+    /// The next event, however long it takes. `None` once the client is closed and everything fetched is read. Can be
+    /// dropped and called again: nothing is lost.
     pub async fn next(&mut self) -> Option<FetchEvent> {
         loop {
             let closed = self.shared.closed.load(Ordering::Acquire);
@@ -55,25 +61,27 @@ impl PartitionConsumer {
         }
     }
 
-    /// True once the client is closed: no further event will come.
+    /// True once the client is closed: no event will come beside those that are queued.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Starts a partition, or moves it to another position. Events of its old position that are not read are dropped.
+    /// Starts a partition, or moves it to another position, also after [`FetchEvent::Failed`]. Events of its old position
+    /// that are not read are dropped. A paused partition stays paused. The position is not checked here: one outside the
+    /// log comes back as a failed partition.
     pub fn assign(&self, start: FetchStart) {
         self.supersede(&start.topic_partition);
         self.act(ConsumerAction::Assign(start));
     }
 
-    /// Ends reading of a partition. Its unread events are dropped.
+    /// Ends reading of a partition. Its unread events are dropped. Without effect for one that is not read.
     pub fn unassign(&self, partition: &TopicPartition) {
         self.supersede(partition);
         self.act(ConsumerAction::Unassign(partition.clone()));
     }
 
-    /// Stops fetching a partition. What is fetched already still comes.
+    /// Stops fetching a partition until [`resume`](Self::resume). What is fetched already, or asked for, still comes.
     pub fn pause(&self, partition: &TopicPartition) {
         self.act(ConsumerAction::Pause(partition.clone()));
     }

@@ -8,14 +8,15 @@ use thiserror::Error;
 
 use crate::ConfigError;
 
-/// Why a call failed. The text names the operation, what happened there, and the way out where there is one.
+/// Why a call failed. The text names the operation, what happened there, and the way out where there is one. What to do
+/// about it is [`recovery`](Self::recovery).
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The configuration can not be used.
+    /// The configuration can not be used. Found before anything is sent.
     #[error("configuration: {0}")]
     Config(#[from] ConfigError),
-    /// Not one broker could be reached in time.
+    /// Not one broker could be reached in time, or every address speaks something else than Kafka.
     #[error(
         "no Kafka broker can be reached (within {}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
         seconds(*.after), list(.failures)
@@ -23,7 +24,7 @@ pub enum ClientError {
     NoBrokerReachable {
         /// Every address tried, with the last reason.
         failures: Vec<AddressFailure>,
-        /// The time that was allowed for it; what can not be a broker is given up at once.
+        /// The time that was allowed for it, not the time it took; what can not be a broker is given up at once.
         after: Duration,
     },
     /// TLS or SASL stands in the way: a certificate or credentials are not accepted, here or at the broker. Trying again does
@@ -35,7 +36,7 @@ pub enum ClientError {
         /// Every address tried, with what TLS or SASL failed on there.
         failures: Vec<AddressFailure>,
     },
-    /// The call did not succeed in time.
+    /// The call did not succeed within `default.api.timeout.ms`. If a try had no answer, it may have had its effect.
     #[error("{operation}: no success within {} (default.api.timeout.ms); last: {last}", seconds(*.after))]
     TimedOut {
         /// What was to be done.
@@ -45,7 +46,7 @@ pub enum ClientError {
         /// What the last try met.
         last: String,
     },
-    /// A broker refused, and would refuse again.
+    /// A broker refused, and would refuse again unless the code is [retriable](ErrorCode::is_retriable).
     #[error("{operation}: the broker answered {code}{}{}", detail(.message), hint(*.code))]
     Broker {
         /// What was to be done.
@@ -55,7 +56,8 @@ pub enum ClientError {
         /// The broker's explanation, if it gave one.
         message: Option<String>,
     },
-    /// The topic does not exist.
+    /// The topic, or the partition of it, does not exist. Where it may just have been created it was asked for several times
+    /// first, because it is not known everywhere at once.
     #[error(
         "{operation}: topic '{topic}' does not exist on this cluster; create it, or check the name (it is case-sensitive)"
     )]
@@ -77,7 +79,7 @@ pub enum ClientError {
         /// How many members it has.
         members: usize,
     },
-    /// The brokers are too old for the call, or lack the API.
+    /// The brokers are too old for the call, or lack the API (KIP-35).
     #[error(
         "{operation}: the broker {}, needed is {ours_min} to {ours_max}; upgrade the brokers",
         offered_versions(*api, *theirs_min, *theirs_max)
@@ -91,12 +93,13 @@ pub enum ClientError {
         ours_min: i16,
         /// Highest version the call can use.
         ours_max: i16,
-        /// Lowest version of the broker.
+        /// Lowest version of the broker; 0 if it lacks the API.
         theirs_min: i16,
-        /// Highest version of the broker; below the lowest if it lacks the API.
+        /// Highest version of the broker; -1 if it lacks the API.
         theirs_max: i16,
     },
-    /// The request or its answer was lost, and may not be repeated blindly.
+    /// The request can not be written, or its answer can not be read. Whether a broker has acted on it is said by
+    /// [`RequestError::outcome_unknown`].
     #[error("{operation}: {source}")]
     Request {
         /// What was to be done.
@@ -112,7 +115,7 @@ pub enum ClientError {
     },
 }
 
-/// What a caller may do about an error (the classes of KIP-1050).
+/// What a caller may do about an error (the classes of KIP-1050). A [`ClientError`] is of the first, the fourth or the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
@@ -129,7 +132,8 @@ pub enum Recovery {
 }
 
 impl ClientError {
-    /// What to do about it.
+    /// What to do about it: [`Recovery::Retriable`] for what may pass, [`Recovery::InvalidConfiguration`] for what the caller
+    /// or an operator must change, else [`Recovery::Fatal`].
     #[must_use]
     pub fn recovery(&self) -> Recovery {
         match self {

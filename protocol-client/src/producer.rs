@@ -20,11 +20,16 @@ use tokio::time::Instant;
 use crate::ConsumerGroupMetadata;
 use crate::driver::Command;
 
-/// A transactional or an idempotent producer. Cheap to clone; all clones are one producer, which ends with the last.
+/// A transactional or an idempotent producer (KIP-98; Produce 3 to 12). Cheap to clone; all clones are one producer, which
+/// ends with the last: batches that are not acknowledged then are dropped.
 ///
 /// Batches are sealed by the caller and tagged with the transaction (a checkpoint) they belong to: those of the open
-/// transaction are sent, later ones wait until theirs is begun. An idempotent producer needs no transaction; its tags only
-/// say what [`flush`](Self::flush) waits for.
+/// transaction are sent, later ones wait until theirs is begun. Tags of transactions ascend. An idempotent producer needs no
+/// transaction; its tags only say what [`flush`](Self::flush) waits for.
+///
+/// A dropped future takes nothing back: what it was to wait for goes on. Verbs of the transaction (`init_transactions` to
+/// `abort_transaction`) are called one after the other. Called while one of the same kind is under way, a verb ends both
+/// with [`ProduceError::InvalidState`].
 #[derive(Clone, Debug)]
 pub struct Producer {
     handle: Arc<Handle>,
@@ -53,12 +58,16 @@ impl Producer {
         Self { handle: Arc::new(Handle { producer, shared, commands }) }
     }
 
-    /// Fences: becomes the newest producer of the transactional id. Clears everything queued or in flight and any error.
+    /// Fences: becomes the newest producer of the transactional id (InitProducerId 0 to 5), and has the coordinator abort
+    /// what its predecessor left open. Legal in every state; clears everything queued or in flight and any error. Only for
+    /// a transactional id: an idempotent producer takes its identity by itself.
     ///
     /// # Errors
     ///
     /// [`ProduceError::ConcurrentTransactions`] after one try that met an open transaction, so that the caller can look at
-    /// its ledger before it calls again; other retriable answers are tried again inside, for `max.block.ms`.
+    /// its ledger before it calls again; other retriable answers are tried again inside, for `max.block.ms`, then it is
+    /// [`ProduceError::TimedOut`]. [`ProduceError::InvalidTransactionTimeout`] if `transaction.timeout.ms` is above the
+    /// broker's maximum. [`ProduceError::Fatal`] for a missing permission, refused credentials or a closed client.
     pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         self.verb(|state, now, end| {
             state.waiters.initialized.push(end);
@@ -67,12 +76,13 @@ impl Producer {
         .await
     }
 
-    /// Takes the next epoch with the current id and epoch (KIP-360): before the next transaction under TV1, and past the
-    /// last epoch under either.
+    /// Takes the next epoch with the current id and epoch (KIP-360; InitProducerId 3 to 5): before the next transaction under
+    /// TV1, and past the last epoch under either. Outside a transaction only. Queued batches stay.
     ///
     /// # Errors
     ///
-    /// [`ProduceError::Fenced`] if another producer took over meanwhile; else as [`init_transactions`](Self::init_transactions).
+    /// [`ProduceError::Fenced`] if another producer took over meanwhile; [`ProduceError::InvalidState`] inside a transaction
+    /// or without an identity; else as [`init_transactions`](Self::init_transactions).
     pub async fn bump_epoch(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         self.verb(|state, now, end| {
             state.waiters.bumped.push(end);
@@ -87,18 +97,19 @@ impl Producer {
         self.handle.shared.lock().machine.needs_bump()
     }
 
-    /// The identity, once there is one.
+    /// The identity, once there is one. Under `transaction.version` 2 it changes with every commit and abort.
     #[must_use]
     pub fn identity(&self) -> Option<ProducerIdAndEpoch> {
         self.handle.shared.lock().machine.identity()
     }
 
-    /// Opens the transaction of `tag`: batches tagged with it may go out. Sends nothing by itself.
+    /// Opens the transaction of `tag`, which is above those before: batches tagged with it may go out, and their
+    /// `delivery.timeout.ms` begins. Sends nothing by itself; the broker's `transaction.timeout.ms` runs from the first batch.
     ///
     /// # Errors
     ///
-    /// [`ProduceError::BumpRequired`], [`ProduceError::EpochExhausted`], [`ProduceError::InvalidState`], or the error that
-    /// the producer is in.
+    /// [`ProduceError::BumpRequired`] and [`ProduceError::EpochExhausted`] before [`bump_epoch`](Self::bump_epoch),
+    /// [`ProduceError::InvalidState`] inside a transaction or without an identity, or the error that the producer is in.
     pub fn begin_transaction(&self, tag: u64) -> Result<(), ProduceError> {
         let shared = &self.handle.shared;
         let result = shared.lock().machine.begin_transaction(shared.now(), tag);
@@ -106,8 +117,11 @@ impl Producer {
         result
     }
 
-    /// Queues a sealed batch; never blocks. Batches of one tag for one partition keep their order. After a failure of the
-    /// transaction further batches of it are dropped; [`flush`](Self::flush) tells.
+    /// Queues a sealed batch; never blocks, and takes it whatever [`has_capacity`](Self::has_capacity) says. Batches of one
+    /// tag for one partition keep their order. A batch is sent until it is acknowledged by all in-sync replicas, for
+    /// `delivery.timeout.ms`; one that the broker finds too large is split. After a failure of the transaction further
+    /// batches of it are dropped; [`flush`](Self::flush) tells. A batch for a transaction that has ended fails the producer
+    /// ([`FatalCause::LateBatch`]): it would be a lost one.
     pub fn send_batch(&self, partition: TopicPartition, batch: SealedBatch, tag: u64) {
         self.queue(partition, |machine, now, partition| {
             machine.send_batch(now, partition, batch, tag);
@@ -115,7 +129,7 @@ impl Producer {
     }
 
     /// As [`send_batch`](Self::send_batch); what becomes of the batch is told to [`on_delivery`](Self::on_delivery), part
-    /// by part if the broker takes it only in parts. `begun_at` is when it got its first record, from where
+    /// by part if the broker takes it only in parts, each record once. `batch_id` is the caller's own number, `begun_at` when it got its first record, from where
     /// `delivery.timeout.ms` counts.
     pub fn send_reported_batch(
         &self,
@@ -148,7 +162,7 @@ impl Producer {
     }
 
     /// `tell` is called for each batch sent by [`send_reported_batch`](Self::send_reported_batch), from the driver's task
-    /// as a rule; it must not block. It replaces an earlier one.
+    /// as a rule; it must not block, and may call this producer. It replaces an earlier one.
     pub fn on_delivery(&self, tell: Arc<dyn Fn(Delivery) + Send + Sync>) {
         self.handle.shared.lock().on_delivery = Some(tell);
     }
@@ -159,8 +173,9 @@ impl Producer {
         self.handle.shared.lock().machine.is_transactional()
     }
 
-    /// True while the queued and unacknowledged bytes of `tag` are below the bound (`buffer.memory`, counted apart for the
-    /// open transaction and for later ones).
+    /// True while the queued and unacknowledged bytes (as sealed, so compressed) are below `buffer.memory`, which counts apart
+    /// for the open transaction and for all later ones together; without transactions once for all tags. Asked before a
+    /// batch is built, it lets the bound be exceeded by that batch.
     #[must_use]
     pub fn has_capacity(&self, tag: u64) -> bool {
         self.handle.shared.lock().machine.has_capacity(tag)
@@ -172,12 +187,13 @@ impl Producer {
         self.handle.shared.lock().on_capacity = Some(notify);
     }
 
-    /// Waits until every batch of `tag` so far is acknowledged. Gives the last offset written per partition, as far as
-    /// known: a broker that had a batch already may not say where.
+    /// Waits until every batch of `tag` so far is acknowledged or has failed, which takes `delivery.timeout.ms` and an
+    /// answer that is under way at most. Gives the last offset written per partition, as far as known: a broker that had a batch already may not say where.
     ///
     /// # Errors
     ///
-    /// The first failure of the transaction, or of the tag.
+    /// The first failure of the transaction; of an idempotent producer the first of the tag since its last flush, after
+    /// which it goes on. [`ProduceError::InvalidState`] for a transaction that is not the open one.
     pub async fn flush(&self, tag: u64) -> Result<BTreeMap<TopicPartition, i64>, ProduceError> {
         self.verb(|state, now, end| {
             state.waiters.flushed.entry(tag).or_default().push(end);
@@ -188,12 +204,15 @@ impl Producer {
 
     /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits. `group` comes from
     /// [`GroupConsumer::group_metadata`](crate::GroupConsumer::group_metadata), at best asked right before: offsets of a
-    /// member that is not in the group's generation any more are refused, so that no record counts twice.
+    /// member that is not in the group's generation any more are refused, so that no record counts twice. Each offset is the
+    /// next to read. One call at a time; an empty map asks nobody. By TxnOffsetCommit 0 to 5, under TV1 after AddOffsetsToTxn;
+    /// brokers before 2.5 do not check the member.
     ///
     /// # Errors
     ///
     /// [`ProduceError::Abortable`] if the member was replaced or the group refuses: abort, and read again from what is
-    /// committed. [`ProduceError::Fenced`] if another producer took over.
+    /// committed. [`ProduceError::TimedOut`] after `max.block.ms`: abort as well. [`ProduceError::Fenced`] if another
+    /// producer took over. [`ProduceError::InvalidState`] outside a transaction, or while others are sent.
     pub async fn send_offsets_to_transaction(
         &self,
         group: &ConsumerGroupMetadata,
@@ -215,13 +234,17 @@ impl Producer {
         .await
     }
 
-    /// Commits the open transaction once its batches are acknowledged. The same EndTxn is repeated until a definite answer,
-    /// or for `limit`.
+    /// Commits the open transaction once its batches are acknowledged and its offsets are sent. The same EndTxn (0 to 5) is
+    /// repeated until a definite answer. All of it may take `limit`. One in which nothing was sent commits without a
+    /// request. Once this returns, the commit is decided for good; readers see it when the brokers have written their
+    /// markers, moments later.
     ///
     /// # Errors
     ///
-    /// [`ProduceError::UnknownOutcome`] if no definite answer came in time; [`ProduceError::Abortable`] and
-    /// [`ProduceError::Fenced`] if it is not committed.
+    /// [`ProduceError::UnknownOutcome`] if EndTxn was sent and no definite answer came in time: nothing can be sent before
+    /// [`init_transactions`](Self::init_transactions). [`ProduceError::Abortable`] if it is not committed, also because
+    /// batches were not acknowledged in time. [`ProduceError::Fenced`] if another producer took over; of an EndTxn that was
+    /// repeated it does not say what became of the transaction. [`ProduceError::InvalidState`] outside a transaction.
     pub async fn commit_transaction(&self, limit: Duration) -> Result<(), ProduceError> {
         self.verb(|state, now, end| {
             state.waiters.committed.push(end);
@@ -238,11 +261,13 @@ impl Producer {
         self.handle.shared.lock().machine.prepared_transaction()
     }
 
-    /// Aborts the open transaction. For clients other than the engine, which rolls back by fencing.
+    /// Drops what is queued of the open transaction, waits for what is in flight, and aborts. For clients other than the
+    /// engine, which rolls back by fencing.
     ///
     /// # Errors
     ///
-    /// As [`commit_transaction`](Self::commit_transaction), within `max.block.ms`.
+    /// As [`commit_transaction`](Self::commit_transaction), within `max.block.ms`. The broker aborts by itself after
+    /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), ProduceError> {
         self.verb(|state, now, end| {
             state.waiters.aborted.push(end);
@@ -251,7 +276,8 @@ impl Producer {
         .await
     }
 
-    /// Drops every queued batch and waits until nothing is in flight. The open transaction can not be committed any more.
+    /// Drops every queued batch, of all tags, and waits until nothing is in flight (`request.timeout.ms` at most, as a rule).
+    /// The open transaction can not be committed any more.
     pub async fn discard(&self) {
         // The only error is a closed client, where nothing is queued or in flight.
         let _ = self

@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 
 use super::RecordMetadata;
 
-/// The promise of an answer for one record. May be dropped: the record is written all the same.
+/// The promise of an answer for one record. May be dropped: the record is written all the same. Costs a reference to its
+/// batch's fate, no memory of the record.
 #[derive(Debug)]
 pub struct Delivery {
     pub(super) fate: Arc<BatchFate>,
@@ -24,12 +25,15 @@ impl Delivery {
         &self.fate.topic_partition
     }
 
-    /// Waits until the brokers have acknowledged the record, or it failed. A batch waits up to `linger.ms` for others
-    /// first; a record of a transaction is visible only once that is committed.
+    /// Waits until all in-sync replicas have acknowledged the record, or it failed. A batch waits up to `linger.ms` for
+    /// others first, then up to `delivery.timeout.ms` for its acknowledgement; a record of a transaction is visible only
+    /// once that is committed.
     ///
     /// # Errors
     ///
-    /// Why it was not written, as far as known: after `delivery.timeout.ms` it may have been all the same.
+    /// Why it was not written, as far as known: after `delivery.timeout.ms` ([`ProduceError::Abortable`] with
+    /// [`AbortCause::DeliveryTimedOut`](millstream_protocol::transaction::AbortCause::DeliveryTimedOut), also without a
+    /// transaction) it may have been all the same.
     pub async fn wait(self) -> Result<RecordMetadata, ProduceError> {
         loop {
             let told = self.fate.told.notified();

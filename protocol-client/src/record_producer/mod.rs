@@ -32,6 +32,10 @@ pub use self::record::{ProducerRecord, RecordMetadata};
 /// Cheap to clone; all clones are one producer. Records that were taken and not yet sent are lost with the last clone:
 /// end with [`close`](Self::close).
 ///
+/// `buffer.memory` bounds sealed batches that are not acknowledged, in their compressed size. Beside it each partition that
+/// has records has one open batch of `batch.size` bytes, or of one larger record. Offsets of a group go into a transaction
+/// by [`Producer`] only.
+///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use millstream_protocol_client::{ClientConfig, KafkaClient, ProducerRecord};
@@ -101,7 +105,8 @@ impl Drop for Shared {
 }
 
 impl KafkaClient {
-    /// A producer of single records: idempotent (`None`) or transactional.
+    /// A producer of single records: idempotent (`None`) or transactional. Must be called on a tokio runtime, where the task
+    /// that minds `linger.ms` runs; it panics elsewhere. No broker is asked.
     #[must_use]
     pub fn record_producer(&self, transactional_id: Option<&str>) -> RecordProducer {
         let config = self.config();
@@ -145,13 +150,15 @@ impl KafkaClient {
 }
 
 impl RecordProducer {
-    /// Takes a record, waiting for room in `buffer.memory` and for the topic's partitions up to `max.block.ms`. Records of
+    /// Takes a record, waiting for room in `buffer.memory` and for the topic to exist up to `max.block.ms`. Records of
     /// one partition are written in the order of these calls. Once per batch it lets other tasks of its thread have a turn,
-    /// before it takes the record; dropped while it waits, it has taken nothing.
+    /// before it takes the record; dropped while it waits, it has taken nothing. The record is copied: it may be reused at
+    /// once.
     ///
     /// # Errors
     ///
-    /// [`SendError`]; the record is not written then.
+    /// [`SendError`] but `Full` and `NotPrepared`; the record is not written then. While no broker tells the topic's
+    /// partitions, [`SendError::Client`] after `default.api.timeout.ms`.
     pub async fn send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
         // A loop of sends never waits while there is room. On a runtime of one thread the driver would write nothing
         // until there is none; and a batch that is written at once is still in the processor's cache.
@@ -194,11 +201,11 @@ impl RecordProducer {
     }
 
     /// Takes a record if there is room for it now and its topic was prepared, by [`prepare`](Self::prepare) or an earlier
-    /// [`send`](Self::send). Never waits.
+    /// [`send`](Self::send). Never waits; may be called without a runtime.
     ///
     /// # Errors
     ///
-    /// [`SendError`]; the record is not written then.
+    /// [`SendError`] but `NoRoom`; the record is not written then.
     pub fn try_send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
         let shared = &self.shared;
         let timestamp = record.timestamp.unwrap_or_else(wall_clock_ms);
@@ -220,11 +227,12 @@ impl RecordProducer {
         Ok(delivery)
     }
 
-    /// Learns a topic's partitions, waiting up to `max.block.ms` for the topic to exist.
+    /// Learns a topic's partitions, waiting up to `max.block.ms` for the topic to exist. They are looked up again by
+    /// themselves every `metadata.max.age.ms`. Returns at once for a topic that is known.
     ///
     /// # Errors
     ///
-    /// [`SendError::Client`]: there is no such topic, or no broker answers.
+    /// [`SendError::Client`]: there is no such topic, or no broker answers within `default.api.timeout.ms`.
     pub async fn prepare(&self, topic: &str) -> Result<(), SendError> {
         if self.shared.lock().batches.knows(topic) {
             return Ok(());
@@ -232,18 +240,21 @@ impl RecordProducer {
         self.shared.describe(&Arc::from(topic)).await.map(|_| ())
     }
 
-    /// Sends what is open and waits until everything taken so far is acknowledged or has failed.
+    /// Sends what is open and waits until everything taken so far is acknowledged or has failed. Dropped while it waits, it
+    /// leaves what it has sent on its way.
     ///
     /// # Errors
     ///
-    /// The first failure since the last flush.
+    /// The first failure since the last flush, or of the open transaction; [`ProduceError::InvalidState`] of a transactional
+    /// producer outside a transaction.
     pub async fn flush(&self) -> Result<(), SendError> {
         let tag = self.shared.send_open("flush", true)?;
         self.shared.producer.flush(tag).await?;
         Ok(())
     }
 
-    /// [`flush`](Self::flush), and the end of this handle. An open transaction stays open: commit or abort it first.
+    /// [`flush`](Self::flush), and the end of this handle. An open transaction stays open until the broker aborts it: commit
+    /// or abort it first.
     ///
     /// # Errors
     ///
@@ -253,12 +264,13 @@ impl RecordProducer {
         if open || !self.shared.transactional { self.flush().await } else { Ok(()) }
     }
 
-    /// Fences: becomes the newest producer of the transactional id, whose earlier transaction is aborted. To be called
-    /// once before the first transaction.
+    /// Fences: becomes the newest producer of the transactional id, whose earlier transaction is aborted (KIP-98). To be
+    /// called once before the first transaction, and after [`ProduceError::UnknownOutcome`]. Only for a transactional id.
     ///
     /// # Errors
     ///
-    /// [`ProduceError`]; after `max.block.ms` at the latest.
+    /// As [`Producer::init_transactions`]; [`ProduceError::ConcurrentTransactions`] only if the earlier transaction is not
+    /// ended within `max.block.ms`.
     pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         let deadline = Instant::now() + self.shared.max_block;
         loop {
@@ -272,12 +284,13 @@ impl RecordProducer {
         }
     }
 
-    /// Opens a transaction: what is sent from now on belongs to it.
+    /// Opens a transaction: what is sent from now on belongs to it. Below `transaction.version` 2 it takes the next epoch
+    /// first, which asks the coordinator (KIP-360); else nobody is asked.
     ///
     /// # Errors
     ///
     /// [`ProduceError::InvalidState`] if one is open already or `init_transactions` is missing; [`ProduceError::Fenced`] if
-    /// another producer has taken over.
+    /// another producer has taken over; [`ProduceError::TimedOut`] after `max.block.ms`.
     pub async fn begin_transaction(&self) -> Result<(), ProduceError> {
         let producer = &self.shared.producer;
         if producer.needs_bump() {
@@ -294,23 +307,28 @@ impl RecordProducer {
         Ok(())
     }
 
-    /// Sends what is open, waits for the acknowledgements, and commits.
+    /// Sends what is open, waits for the acknowledgements, and commits, within `default.api.timeout.ms`. Nothing can be sent
+    /// meanwhile. A dropped future leaves the commit on its way.
     ///
     /// # Errors
     ///
-    /// [`ProduceError::Abortable`]: nothing of it is visible, call [`abort_transaction`](Self::abort_transaction) and begin
-    /// anew. [`ProduceError::UnknownOutcome`]: no definite answer came within `default.api.timeout.ms`.
+    /// As [`SendError::Producer`]: [`ProduceError::Abortable`] says that nothing of it is visible: call
+    /// [`abort_transaction`](Self::abort_transaction) and begin anew. [`ProduceError::UnknownOutcome`] says that no definite
+    /// answer came in time: call [`init_transactions`](Self::init_transactions) before anything else.
+    /// [`ProduceError::Fenced`] says that another producer has taken over.
     pub async fn commit_transaction(&self) -> Result<(), SendError> {
         self.shared.send_open("commit_transaction", false)?;
         let limit = self.shared.client.config().default_api_timeout;
         Ok(self.shared.producer.commit_transaction(limit).await?)
     }
 
-    /// Drops what is open, and aborts: nothing of the transaction is ever visible to readers that are `read_committed`.
+    /// Drops what is open, and aborts, within `max.block.ms`: nothing of the transaction is ever visible to readers that are
+    /// `read_committed`.
     ///
     /// # Errors
     ///
-    /// [`ProduceError`]; the broker aborts by itself after `transaction.timeout.ms`.
+    /// [`SendError::Producer`] as [`Producer::abort_transaction`]; the broker aborts by itself after
+    /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), SendError> {
         let mut dropped = Vec::new();
         {
