@@ -24,17 +24,17 @@ use crate::{ClientConfig, ConfigError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ProbeStep {
-    /// From the host's name to addresses.
+    /// From the host's name to addresses: literals, `localhost`, the hosts file, name servers.
     Resolve,
-    /// A TCP connection.
+    /// A TCP connection to the first address that answers.
     Connect,
-    /// TLS, with `security.protocol` SSL and SASL_SSL.
+    /// TLS, with `security.protocol` SSL and SASL_SSL; left out else.
     TlsHandshake,
-    /// What the broker speaks (KIP-35).
+    /// What the broker speaks (ApiVersions 0 to 4, KIP-35, KIP-511).
     ApiVersions,
-    /// SASL, with `security.protocol` SASL_PLAINTEXT and SASL_SSL.
+    /// SASL (KIP-152), with `security.protocol` SASL_PLAINTEXT and SASL_SSL; left out else.
     Authenticate,
-    /// The first question about the cluster: its brokers.
+    /// The first question about the cluster: its brokers (Metadata 4 to 12).
     Metadata,
 }
 
@@ -42,11 +42,11 @@ pub enum ProbeStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbedStep {
-    /// Which.
+    /// Which step.
     pub step: ProbeStep,
-    /// How long it took.
+    /// How long it took, whether it succeeded or not.
     pub took: Duration,
-    /// What it found, in words; or why there is no next one.
+    /// What it found, in words for people, as a list of addresses; or why there is no next one.
     pub result: Result<String, DisconnectReason>,
 }
 
@@ -54,13 +54,14 @@ pub struct ProbedStep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokerProbe {
-    /// `host:port`.
+    /// `host:port`, as it was given.
     pub address: String,
-    /// The steps that were taken.
+    /// The steps that were taken, in their order.
     pub steps: Vec<ProbedStep>,
     /// What the broker speaks, once it was asked.
     pub api_versions: Option<ApiVersionsResponse>,
-    /// The addresses that the brokers advertise, by id, once they were asked for.
+    /// The addresses `host:port` that the brokers advertise, each with the broker's id, once they were asked for. A client
+    /// connects to these, so they must be reachable from here, too; a probe of each tells.
     pub advertised: Vec<(i32, String)>,
 }
 
@@ -108,8 +109,9 @@ impl fmt::Display for ProbeStep {
     }
 }
 
-/// Takes every step to the broker at `address` (`host:port`) that `config` asks for. Each may take
-/// `socket.connection.setup.timeout.ms`.
+/// Takes every step to the broker at `address` (`host:port`) that `config` asks for; its `bootstrap.servers` are not used.
+/// Each may take `socket.connection.setup.timeout.ms`. On a connection of its own, which ends with the call or when the future
+/// is dropped; nothing at the broker changes.
 ///
 /// # Errors
 ///
@@ -132,8 +134,9 @@ pub async fn probe_broker(
     Ok(probe)
 }
 
-/// The mechanisms that the listener at `address` offers; `None` if it does not use SASL or does not answer. With TLS if
-/// `config` has it; nobody is authenticated.
+/// The mechanisms that the listener at `address` offers (SaslHandshake 1, KIP-43), at most 16; `None` if it does not use SASL
+/// or does not answer within `socket.connection.setup.timeout.ms`. With TLS if `config` has it; nobody is authenticated. The
+/// names are the peer's own: controls in them are escaped.
 ///
 /// # Errors
 ///

@@ -51,7 +51,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a permission is about.
+    /// What a permission is about (`ResourceType` of DescribeAcls 1 to 3, KIP-140).
     AclResourceType {
         /// A topic.
         Topic = 2 "TOPIC",
@@ -61,15 +61,15 @@ codes! {
         Cluster = 4 "CLUSTER",
         /// A transactional id.
         TransactionalId = 5 "TRANSACTIONAL_ID",
-        /// A delegation token.
+        /// A delegation token (KIP-48).
         DelegationToken = 6 "DELEGATION_TOKEN",
-        /// A user.
+        /// A user, whose delegation tokens are meant (KIP-373).
         User = 7 "USER",
     }
 }
 
 codes! {
-    /// How the name of a permission's resource is meant.
+    /// How the name of a permission's resource is meant (KIP-290).
     AclPatternType {
         /// The resource of this name; `*` is every name.
         Literal = 3 "LITERAL",
@@ -83,17 +83,17 @@ codes! {
     AclOperation {
         /// Everything.
         All = 2 "ALL",
-        /// Read.
+        /// Fetch from a topic; join and commit for a group.
         Read = 3 "READ",
-        /// Write.
+        /// Produce to a topic; use a transactional id.
         Write = 4 "WRITE",
-        /// Create.
+        /// Create topics, of one name or of any.
         Create = 5 "CREATE",
-        /// Delete.
+        /// Delete a topic, records of it, or a group.
         Delete = 6 "DELETE",
-        /// Change.
+        /// Change, as the number of partitions or other users' permissions.
         Alter = 7 "ALTER",
-        /// Describe.
+        /// See that it exists, and what it is like.
         Describe = 8 "DESCRIBE",
         /// What brokers do among themselves.
         ClusterAction = 9 "CLUSTER_ACTION",
@@ -101,9 +101,9 @@ codes! {
         DescribeConfigs = 10 "DESCRIBE_CONFIGS",
         /// Change the configuration.
         AlterConfigs = 11 "ALTER_CONFIGS",
-        /// Produce idempotently (brokers before 2.8).
+        /// Produce idempotently, asked for by brokers before 2.8 (KIP-679).
         IdempotentWrite = 12 "IDEMPOTENT_WRITE",
-        /// Create delegation tokens for others.
+        /// Create delegation tokens for others (KIP-373).
         CreateTokens = 13 "CREATE_TOKENS",
         /// Describe delegation tokens of others.
         DescribeTokens = 14 "DESCRIBE_TOKENS",
@@ -133,7 +133,7 @@ pub struct AclFilter {
     pub pattern_type: Option<AclPatternType>,
     /// Of this principal, as `User:alice`.
     pub principal: Option<String>,
-    /// From this host, as it was given when the permission was made.
+    /// From this host, as it was given when the permission was made; `*` finds those for every host.
     pub host: Option<String>,
     /// Of this operation.
     pub operation: Option<AclOperation>,
@@ -161,12 +161,13 @@ pub struct Acl {
 }
 
 impl KafkaClient {
-    /// The permissions that match, sorted.
+    /// The permissions that match, sorted: DescribeAcls 1 to 3 (KIP-140), asked of any broker.
     ///
     /// # Errors
     ///
     /// [`ClientError::Broker`] with SECURITY_DISABLED if the brokers have no authorizer, with
-    /// CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on the cluster.
+    /// CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on the cluster; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn list_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, ClientError> {
         let mut attempts = self.attempts("list ACLs");
         let question = |_: &Attempts| {

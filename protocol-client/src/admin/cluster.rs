@@ -32,33 +32,34 @@ pub struct ClusterDescription {
 pub struct BrokerDescription {
     /// Its id.
     pub id: i32,
-    /// Where clients reach it: its advertised host.
+    /// Where clients reach it: its advertised host name or address.
     pub host: String,
-    /// And port.
+    /// And port, 1 to 65535.
     pub port: i32,
-    /// Its rack, if it has one.
+    /// Its rack (`broker.rack`), if it has one.
     pub rack: Option<String>,
     /// Registered, but not serving (KIP-1073). Told by brokers from 4.0; older ones leave such brokers out.
     pub is_fenced: bool,
 }
 
-/// Levels of a feature, as `transaction.version`.
+/// Levels of a feature (KIP-584), as `transaction.version`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterFeature {
     /// Its name.
     pub name: String,
-    /// The lowest level.
+    /// The lowest level, inclusive.
     pub min_level: i16,
-    /// The highest level.
+    /// The highest level, inclusive.
     pub max_level: i16,
 }
 
 impl KafkaClient {
-    /// Brokers, controller, id and features of the cluster.
+    /// Brokers, controller, id and features of the cluster: DescribeCluster 0 to 2 (KIP-700; Metadata before 2.8) and
+    /// ApiVersions, asked of any broker.
     ///
     /// # Errors
     ///
-    /// As any call.
+    /// As [any call](KafkaClient#errors-of-any-call).
     pub async fn describe_cluster(&self) -> Result<ClusterDescription, ClientError> {
         let mut attempts = self.attempts("describe the cluster");
         let mut description = ClusterDescription {

@@ -23,9 +23,9 @@ use crate::{ClientError, KafkaClient};
 pub enum ConfigResource {
     /// A topic, by name.
     Topic(String),
-    /// A broker, by id.
+    /// A broker, by id. It is asked itself.
     Broker(i32),
-    /// All brokers: what holds where a broker has no value of its own.
+    /// All brokers (the cluster-wide default, KIP-226): what holds where a broker has no value of its own.
     AllBrokers,
 }
 
@@ -35,11 +35,11 @@ pub enum ConfigResource {
 pub struct ConfigEntry {
     /// Its name, as `retention.ms`.
     pub name: String,
-    /// Its value; `None` if it has none or is sensitive.
+    /// Its value as text, durations in the unit of the name; `None` if it has none or is sensitive.
     pub value: Option<String>,
     /// Where the value comes from.
     pub source: ConfigSource,
-    /// It can not be changed while the broker runs.
+    /// It can not be changed while the broker runs (KIP-226).
     pub is_read_only: bool,
     /// It is a secret, which brokers do not tell.
     pub is_sensitive: bool,
@@ -63,7 +63,7 @@ pub enum ConfigSource {
     Other(i8),
 }
 
-/// A change of one property. Lists, as `cleanup.policy`, can be changed by element.
+/// A change of one property (KIP-339). Lists, as `cleanup.policy`, can be changed by element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigChange {
     /// Gives the property this value.
@@ -95,8 +95,8 @@ pub enum ConfigChange {
 }
 
 impl KafkaClient {
-    /// The values of these properties, of all if none is named. Properties without a value, unknown and sensitive ones are
-    /// left out.
+    /// The values of these properties, of all if none is named, by name. Properties without a value, unknown and sensitive
+    /// ones are left out.
     ///
     /// # Errors
     ///
@@ -110,12 +110,14 @@ impl KafkaClient {
         Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
     }
 
-    /// These properties with where their values come from, all if none is named, by name. Unknown ones are left out.
+    /// These properties with where their values come from, all if none is named, sorted by name: DescribeConfigs 1 to 4
+    /// (KIP-133). Unknown ones are left out.
     ///
     /// # Errors
     ///
     /// [`ClientError::UnknownTopic`]; [`ClientError::TimedOut`] for a broker that is not part of the cluster;
-    /// [`ClientError::Broker`] for a missing permission.
+    /// [`ClientError::Broker`] for a missing permission (DESCRIBE_CONFIGS); else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn describe_config_entries(
         &self,
         resource: &ConfigResource,
@@ -152,7 +154,8 @@ impl KafkaClient {
     }
 
     /// Changes properties, each resource by itself and as a whole or not at all; properties that are not named keep their
-    /// values. With `validate_only` nothing is changed.
+    /// values: IncrementalAlterConfigs 0 to 1 (KIP-339). With `validate_only` nothing is changed. One time limit
+    /// (`default.api.timeout.ms`) holds for all resources together.
     ///
     /// # Errors
     ///

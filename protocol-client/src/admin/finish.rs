@@ -13,7 +13,8 @@ use crate::{ClientError, KafkaClient};
 
 impl KafkaClient {
     /// Commits or aborts what another process has [prepared](crate::Producer::prepared_transaction), and says what became of
-    /// it: also when it was ended before, in either way. The same EndTxn is repeated until a definite answer.
+    /// it: also when it was ended before, in either way. The same EndTxn (up to 4 or 5, by its mode) is repeated until a
+    /// definite answer; DescribeTransactions says the rest. A dropped future may have ended it: call again.
     ///
     /// Nobody may initialize a producer of the transactional id before this has answered: that aborts what is open, and the
     /// coordinator remembers the last transaction only.

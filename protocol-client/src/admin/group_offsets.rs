@@ -19,12 +19,12 @@ use crate::attempts::Attempts;
 use crate::client::Ask;
 use crate::{ClientError, KafkaClient};
 
-/// An offset that a group has committed.
+/// An offset that a group has committed, as OffsetFetch tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
     /// The next to read.
     pub offset: i64,
-    /// The leader epoch of the record before; -1 if it was not told.
+    /// The leader epoch of the record before (KIP-320); -1 if it was not told.
     pub leader_epoch: i32,
     /// What the committer noted; mostly empty.
     pub metadata: String,
@@ -32,11 +32,14 @@ pub struct CommittedOffset {
 
 impl KafkaClient {
     /// Commits offsets (the next to read, with the leader epoch of the record before; -1 if unknown) for a group without
-    /// members.
+    /// members: OffsetCommit 2 to 9. Without offsets it does nothing. Kept for `offsets.retention.minutes` (7 days by
+    /// default) while the group stays empty (KIP-211).
     ///
     /// # Errors
     ///
-    /// [`ClientError::Broker`] with UNKNOWN_MEMBER_ID if the group has members; with a permission error; else as any call.
+    /// [`ClientError::Broker`] with UNKNOWN_MEMBER_ID if the group has members, or with a permission error (READ on group and
+    /// topics); of several refusals one is told, and the other partitions may be committed. Else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn commit_offsets(
         &self,
         group: &str,
@@ -73,12 +76,13 @@ impl KafkaClient {
         }
     }
 
-    /// Offsets committed for a group; `None` where there is none. With `require_stable` the answer waits for transactions
-    /// that are about to commit some (KIP-447).
+    /// Offsets committed for a group, the next to read; `None` where there is none, also if the group does not exist:
+    /// OffsetFetch 1 to 7. With `require_stable` the answer waits for transactions that are about to commit some (KIP-447).
     ///
     /// # Errors
     ///
-    /// [`ClientError::Request`] if `require_stable` is wanted of a broker before 2.5; else as any call.
+    /// [`ClientError::Request`] if `require_stable` is wanted of a broker before 2.5; [`ClientError::TimedOut`] if a
+    /// transaction stays open for so long; else as [any call](KafkaClient#errors-of-any-call).
     pub async fn fetch_offsets(
         &self,
         group: &str,

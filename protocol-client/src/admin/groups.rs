@@ -72,17 +72,17 @@ pub struct GroupDescription {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupMemberDescription {
-    /// Its id, made by the coordinator or by itself.
+    /// Its id, made by the coordinator or (KIP-848) by itself.
     pub member_id: String,
-    /// `group.instance.id` of a static member.
+    /// `group.instance.id` of a static member (KIP-345).
     pub instance_id: Option<String>,
-    /// `client.rack`, if it told one.
+    /// `client.rack`, if it told one (KIP-881, KIP-848).
     pub rack_id: Option<String>,
     /// `client.id`.
     pub client_id: String,
     /// Where it connects from, as `/127.0.0.1`.
     pub client_host: String,
-    /// Its epoch; `None` in classic groups.
+    /// Its epoch (KIP-848); `None` in classic groups.
     pub member_epoch: Option<i32>,
     /// Topics it subscribes to by name.
     pub subscribed_topics: BTreeSet<String>,
@@ -95,11 +95,13 @@ pub struct GroupMemberDescription {
 }
 
 impl KafkaClient {
-    /// All groups of the cluster that the user may see, by id. Every broker is asked, for each coordinates some.
+    /// All groups of the cluster that the user may see, sorted by id: ListGroups 1 to 5 (KIP-518, KIP-848). Every broker is
+    /// asked, for each coordinates some.
     ///
     /// # Errors
     ///
-    /// [`ClientError::TimedOut`] if a broker does not answer: its groups would be missing; else as any call.
+    /// [`ClientError::TimedOut`] if a broker does not answer: its groups would be missing; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn list_groups(&self) -> Result<Vec<ListedGroup>, ClientError> {
         let mut attempts = self.attempts("list groups");
         let question = || Request::ListGroups(ListGroupsRequest::default());
@@ -128,7 +130,8 @@ impl KafkaClient {
         Ok(groups)
     }
 
-    /// Groups with their members, each asked of its coordinator by the protocol that it uses.
+    /// Groups with their members, each asked of its coordinator by the protocol that it uses: DescribeGroups 1 to 6 or
+    /// ConsumerGroupDescribe 0 to 1 (KIP-848), after ListGroups.
     ///
     /// # Errors
     ///
@@ -216,11 +219,12 @@ impl KafkaClient {
         .await
     }
 
-    /// Deletes groups without members, with all their offsets.
+    /// Deletes groups without members, with all their offsets: DeleteGroups 0 to 2 (KIP-229).
     ///
     /// # Errors
     ///
-    /// By group: [`ClientError::Broker`] with NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, or a permission error.
+    /// By group: [`ClientError::Broker`] with NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, or a permission error; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn delete_groups(
         &self,
         groups: &[&str],

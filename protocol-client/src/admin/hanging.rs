@@ -24,7 +24,8 @@ use super::transactions::{TransactionDescription, TransactionFilter};
 use crate::attempts::Attempts;
 use crate::{ClientError, KafkaClient};
 
-/// A producer as a partition knows it, for as long as it is remembered there (`producer.id.expiration.ms`).
+/// A producer as a partition knows it (DescribeProducers, KIP-664), for as long as it is remembered there
+/// (`producer.id.expiration.ms`, a day by default).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProducerState {
@@ -81,12 +82,12 @@ impl HangingTransaction {
 }
 
 impl KafkaClient {
-    /// The producers that each partition remembers, by id, asked of the leaders.
+    /// The producers that each partition remembers, sorted by id: DescribeProducers 0 (KIP-664), asked of the leaders.
     ///
     /// # Errors
     ///
     /// By partition: [`ClientError::UnknownTopic`]; [`ClientError::Broker`] for a missing permission (READ on the topic).
-    /// As a whole: [`ClientError::Unsupported`] for brokers before 2.8.
+    /// As a whole: [`ClientError::Unsupported`] for brokers before 2.8; else as [any call](KafkaClient#errors-of-any-call).
     pub async fn describe_producers(
         &self,
         partitions: &[TopicPartition],
@@ -174,7 +175,8 @@ impl KafkaClient {
         Ok(hanging)
     }
 
-    /// Aborts a transaction in one partition by writing the marker that its coordinator does not write. This is for
+    /// Aborts a transaction in one partition by writing the marker that its coordinator does not write: WriteTxnMarkers 1,
+    /// asked of the partition's leader (KIP-664). This is for
     /// transactions that hang: a producer that is alive loses the records of its transaction in this partition, and
     /// only in this one.
     ///
@@ -182,7 +184,7 @@ impl KafkaClient {
     ///
     /// [`ClientError::Broker`] with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED if the partition has seen a
     /// newer epoch, with CLUSTER_AUTHORIZATION_FAILED without ALTER or CLUSTER_ACTION on the cluster;
-    /// [`ClientError::UnknownTopic`].
+    /// [`ClientError::UnknownTopic`]; else as [any call](KafkaClient#errors-of-any-call).
     pub async fn abort_transaction(&self, abort: &AbortTransaction) -> Result<(), ClientError> {
         let operation = format!("abort the transaction of producer {}", abort.producer_id);
         let mut attempts = self.attempts(operation);

@@ -17,14 +17,14 @@ use super::topics::find;
 use crate::client::Ask;
 use crate::{ClientError, KafkaClient};
 
-/// Which offset of a partition.
+/// Which offset of a partition (KIP-79).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetSpec {
     /// The first that still exists.
     Earliest,
     /// Behind the last: the last stable offset under read_committed, else the high watermark.
     Latest,
-    /// The first whose record's timestamp is at least this (milliseconds since 1970).
+    /// The first whose record's timestamp is at least this (milliseconds since 1970; below 0 counts as 0).
     Timestamp(i64),
 }
 
@@ -40,12 +40,14 @@ pub struct ListedOffset {
 }
 
 impl KafkaClient {
-    /// Offsets of partitions, asked of their leaders. Moves of leaders are followed.
+    /// Offsets of partitions: ListOffsets 1 to 10, asked of their leaders. Moves of leaders are followed. `isolation` counts
+    /// for [`OffsetSpec::Latest`] and timestamps (KIP-98).
     ///
     /// # Errors
     ///
     /// [`ClientError::UnknownTopic`] if a topic or partition does not exist; [`ClientError::Broker`] for a missing
-    /// permission; [`ClientError::TimedOut`] if a partition had no leader all the time.
+    /// permission; [`ClientError::TimedOut`] if a partition had no leader all the time; else as
+    /// [any call](KafkaClient#errors-of-any-call). One partition that fails fails the call.
     pub async fn list_offsets(
         &self,
         partitions: &[(TopicPartition, OffsetSpec)],

@@ -27,7 +27,7 @@ pub enum ResetTarget {
     Latest,
     /// The first record whose timestamp is at least this (milliseconds since 1970); the end if there is none.
     Timestamp(i64),
-    /// This offset, or the nearest that exists.
+    /// This offset, or the nearest that exists, the end included.
     Offset(i64),
     /// So many records further (or back, if negative) than committed, or the nearest that exists. Partitions without a
     /// committed offset stay without.
@@ -122,8 +122,8 @@ impl KafkaClient {
     ///
     /// # Errors
     ///
-    /// [`ClientError::GroupNotEmpty`] if it has members, also if they came between our look and the commit;
-    /// [`ClientError::Broker`] for a missing permission.
+    /// [`ClientError::GroupNotEmpty`] if it has members, also if they came between our look and the commit; else as
+    /// [`describe_groups`](Self::describe_groups) and [`commit_offsets`](Self::commit_offsets).
     pub async fn alter_group_offsets(
         &self,
         group: &str,
@@ -159,7 +159,7 @@ impl KafkaClient {
         }
     }
 
-    /// Forgets a group's offsets of partitions of topics that no member subscribes to.
+    /// Forgets a group's offsets of partitions of topics that no member subscribes to: OffsetDelete 0 (KIP-496).
     ///
     /// # Errors
     ///
@@ -213,7 +213,8 @@ impl KafkaClient {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Broker`] with GROUP_ID_NOT_FOUND; with a permission error; else as any call.
+    /// [`ClientError::Broker`] with GROUP_ID_NOT_FOUND; with a permission error; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn group_lag(
         &self,
         group: &str,

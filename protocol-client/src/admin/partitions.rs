@@ -19,13 +19,15 @@ use crate::client::Ask;
 use crate::{ClientError, KafkaClient};
 
 impl KafkaClient {
-    /// Adds partitions, so that the topic has `total`, and waits until every broker that answers knows a leader of each.
+    /// Adds partitions, so that the topic has `total`, and waits until every broker that answers knows a leader of each:
+    /// CreatePartitions 0 to 3 (KIP-195), asked of the controller.
     /// Keys are spread over more partitions from then on: what was written before stays where it is.
     ///
     /// # Errors
     ///
     /// [`ClientError::Broker`] with INVALID_PARTITIONS if the topic has `total` partitions or more; with a permission
-    /// error or a policy's. [`ClientError::UnknownTopic`] if there is no such topic.
+    /// error or a policy's. [`ClientError::UnknownTopic`] if there is no such topic. [`ClientError::TimedOut`] also if the
+    /// partitions were added and are not seen everywhere in time.
     pub async fn create_partitions(&self, topic: &str, total: i32) -> Result<(), ClientError> {
         let mut attempts = self.attempts(format!("add partitions to topic '{topic}'"));
         let question = |attempts: &Attempts| {
@@ -78,13 +80,15 @@ impl KafkaClient {
         .await
     }
 
-    /// Deletes the records before an offset (before the high watermark for `None`), for each partition by itself. The
+    /// Deletes the records before an offset (before the high watermark for `None`), for each partition by itself:
+    /// DeleteRecords 0 to 2 (KIP-107), asked of the leaders. The
     /// result is the first offset that is left. Readers that are before it find their position out of range.
     ///
     /// # Errors
     ///
     /// By partition: [`ClientError::Broker`] with OFFSET_OUT_OF_RANGE beyond the high watermark, POLICY_VIOLATION for a
-    /// topic that is only compacted, or a permission error; [`ClientError::UnknownTopic`]. As a whole: as any call.
+    /// topic that is only compacted, or a permission error; [`ClientError::UnknownTopic`]. As a whole: as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn delete_records(
         &self,
         before: &BTreeMap<TopicPartition, Option<i64>>,

@@ -24,7 +24,7 @@ use crate::{ClientError, KafkaClient};
 pub struct TopicDescription {
     /// Its name.
     pub name: Arc<str>,
-    /// Its id, other after each re-creation. All zero if the broker gives none (before 2.8).
+    /// Its id (KIP-516), other after each re-creation. All zero if the broker gives none (before 2.8).
     pub topic_id: [u8; 16],
     /// Kafka keeps its own state there, as `__consumer_offsets`.
     pub is_internal: bool,
@@ -35,13 +35,13 @@ pub struct TopicDescription {
 /// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionDescription {
-    /// Its index.
+    /// Its index, from 0.
     pub partition: i32,
-    /// The leading broker; -1 during an election.
+    /// The leading broker's id; -1 during an election.
     pub leader: i32,
-    /// The leader's epoch; -1 if the broker does not tell.
+    /// The leader's epoch (KIP-320); -1 if the broker does not tell (before 2.1).
     pub leader_epoch: i32,
-    /// Brokers with a copy.
+    /// Ids of brokers with a copy, the preferred leader first.
     pub replicas: Vec<i32>,
     /// Those of them whose copy is complete.
     pub in_sync_replicas: Vec<i32>,
@@ -50,13 +50,13 @@ pub struct PartitionDescription {
 /// A topic to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTopic {
-    /// Its name.
+    /// Its name: 1 to 249 of the characters a-z A-Z 0-9 . _ - and not `.` or `..`.
     pub name: String,
-    /// How many partitions; -1 for the broker's default (from 2.4).
+    /// How many partitions, at least 1; -1 for the broker's default (from 2.4, KIP-464).
     pub partitions: i32,
-    /// How many copies of each; -1 for the broker's default (from 2.4).
+    /// How many copies of each, 1 to the number of brokers; -1 for the broker's default (from 2.4, KIP-464).
     pub replication_factor: i16,
-    /// Topic properties, as `cleanup.policy`.
+    /// Topic properties, as `cleanup.policy`; the rest is the broker's default.
     pub configs: BTreeMap<String, String>,
 }
 
@@ -69,12 +69,13 @@ impl NewTopic {
 }
 
 impl KafkaClient {
-    /// What the brokers say of a topic; `None` if it does not exist, which is asked a few times because a topic just
-    /// created is not known everywhere at once. Never creates it.
+    /// What the brokers say of a topic (Metadata 4 to 12); `None` if it does not exist, which is asked a few times because a
+    /// topic just created is not known everywhere at once. Never creates it.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Broker`] for a missing permission or an illegal name; else as any call.
+    /// [`ClientError::Broker`] for a missing permission (DESCRIBE) or an illegal name; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn describe_topic(
         &self,
         name: &str,
@@ -103,12 +104,12 @@ impl KafkaClient {
         }
     }
 
-    /// Every topic that the user may see, by name, Kafka's internal ones too. One whose partitions have no leaders yet is
-    /// among them.
+    /// Every topic that the user may see (Metadata 4 to 12), sorted by name, Kafka's internal ones too. One whose partitions
+    /// have no leaders yet is among them.
     ///
     /// # Errors
     ///
-    /// As any call.
+    /// As [any call](KafkaClient#errors-of-any-call).
     pub async fn list_topics(&self) -> Result<Vec<TopicDescription>, ClientError> {
         let mut attempts = self.attempts("list topics");
         let question = |_: &Attempts| {
@@ -127,12 +128,14 @@ impl KafkaClient {
         Ok(topics)
     }
 
-    /// Creates a topic and waits until every broker that answers knows a leader of every partition. `false` if it existed
-    /// already, whatever its partitions and properties are.
+    /// Creates a topic and waits until every broker that answers knows a leader of every partition: CreateTopics 2 to 7
+    /// (KIP-4), asked of the controller. `false` if it existed already, whatever its partitions and properties are.
     ///
     /// # Errors
     ///
     /// [`ClientError::Broker`] for what the cluster refuses: an illegal name, too few brokers, a policy, a permission.
+    /// [`ClientError::TimedOut`] also if it was created and is not seen everywhere in time; else as
+    /// [any call](KafkaClient#errors-of-any-call).
     pub async fn create_topic(&self, topic: NewTopic) -> Result<bool, ClientError> {
         let mut attempts = self.attempts(format!("create topic '{}'", topic.name));
         let created = loop {
@@ -169,12 +172,12 @@ impl KafkaClient {
         Ok(created)
     }
 
-    /// Deletes a topic and waits until no broker that answers knows it.
+    /// Deletes a topic and waits until no broker that answers knows it: DeleteTopics 1 to 5 (KIP-4), asked of the controller.
     ///
     /// # Errors
     ///
     /// [`ClientError::UnknownTopic`] if there is none of this name; [`ClientError::Broker`] for a missing permission or a
-    /// cluster that forbids deleting.
+    /// cluster that forbids deleting (`delete.topic.enable`); else as [any call](KafkaClient#errors-of-any-call).
     pub async fn delete_topic(&self, name: &str) -> Result<(), ClientError> {
         let mut attempts = self.attempts(format!("delete topic '{name}'"));
         loop {

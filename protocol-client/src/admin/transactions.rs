@@ -17,7 +17,7 @@ use crate::attempts::Attempts;
 use crate::client::Ask;
 use crate::{ClientError, KafkaClient};
 
-/// Which transactions are listed. The default is all.
+/// Which transactions are listed (KIP-664). The default is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionFilter {
     /// Those in one of these states; all if empty. Kafka's names: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`,
@@ -35,11 +35,11 @@ pub struct TransactionFilter {
 pub struct ListedTransaction {
     /// The transactional id.
     pub transactional_id: String,
-    /// The producer that uses it.
+    /// The id of the producer that uses it.
     pub producer_id: i64,
     /// The state of its last transaction, as in [`TransactionFilter::states`].
     pub state: String,
-    /// The broker that coordinates it.
+    /// The id of the broker that coordinates it.
     pub coordinator: i32,
 }
 
@@ -74,8 +74,8 @@ impl KafkaClient {
         Ok(ids.filter(|id| id.starts_with(prefix)).collect())
     }
 
-    /// Transactional ids that the coordinators know and the user may see, sorted. Every broker is asked, for each
-    /// coordinates some of the ids.
+    /// Transactional ids that the coordinators know and the user may see, sorted: ListTransactions 0 to 2 (KIP-664, KIP-994).
+    /// Every broker is asked, for each coordinates some of the ids.
     ///
     /// # Errors
     ///
@@ -132,12 +132,12 @@ impl KafkaClient {
         Ok(transactions)
     }
 
-    /// The last transaction of each of these ids, asked of their coordinators.
+    /// The last transaction of each of these ids: DescribeTransactions 0 (KIP-664), asked of their coordinators.
     ///
     /// # Errors
     ///
     /// By id: [`ClientError::Broker`] with TRANSACTIONAL_ID_NOT_FOUND, or a permission error;
-    /// [`ClientError::Unsupported`] for brokers before 3.0.
+    /// [`ClientError::Unsupported`] for brokers before 3.0; else as [any call](KafkaClient#errors-of-any-call).
     pub async fn describe_transactions(
         &self,
         transactional_ids: &[&str],

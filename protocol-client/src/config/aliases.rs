@@ -4,7 +4,8 @@ use std::fs;
 
 use super::value::integer;
 
-/// Another client's name for one of Kafka's properties. Where both are set, Kafka's name wins.
+/// Another client's name for one of Kafka's properties. Where both are set, Kafka's name wins. Values in another unit are
+/// converted: `queue.buffering.max.kbytes` counts KiB, `queue.buffering.max.ms` takes fractions.
 #[derive(Clone, Copy, Debug)]
 pub struct PropertyAlias {
     /// The other client's name.
@@ -23,7 +24,7 @@ impl PropertyAlias {
     }
 }
 
-/// Every alias, by name.
+/// Every alias, sorted by name.
 #[must_use]
 pub fn property_aliases() -> &'static [PropertyAlias] {
     ALIASES

@@ -98,7 +98,7 @@ impl ClientConfigBuilder {
         sasl: SaslConfig,
     }
 
-    /// Sets a property by name, as [`ClientConfig::set`]; what it refuses is told by [`build`](Self::build).
+    /// Sets a property by name, as [`ClientConfig::set`]; the first that is refused is told by [`build`](Self::build).
     pub fn property(mut self, name: &str, value: &str) -> Self {
         if let Err(error) = self.config.set(name, value) {
             self.refused.get_or_insert(error);

@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// A property can not be used. The text names it, says why, and what to write instead.
+/// A property can not be used. The text names it, says why, and what to write instead. Values that may be secret are shown
+/// as `…`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -11,7 +12,7 @@ pub enum ConfigError {
     Unknown {
         /// The name as given.
         name: String,
-        /// The known name that looks most like it, if any does.
+        /// The known name that looks most like it, if any does (a few letters apart).
         nearest: Option<&'static str>,
     },
     /// Kafka knows the property, this client does not support it (or not this value).
@@ -29,12 +30,13 @@ pub enum ConfigError {
     Invalid {
         /// The property.
         name: &'static str,
-        /// The value as given.
+        /// The value as given; `…` if it may hold a secret.
         value: String,
-        /// What would be valid.
+        /// What would be valid, with range and unit.
         expected: String,
     },
-    /// A file of certificates or keys can not be used.
+    /// A file of certificates or keys can not be used: missing, above 16 MiB, not JKS, PKCS#12 or PEM, or closed by another
+    /// password.
     #[error("property '{name}': {path}: {detail}")]
     Store {
         /// The property that names the file.
@@ -44,7 +46,7 @@ pub enum ConfigError {
         /// What is wrong with it.
         detail: String,
     },
-    /// `${env:…}` or `${file:…}` in a value leads nowhere.
+    /// `${env:…}` or `${file:…}` in a value leads nowhere: no such variable, file or key.
     #[error("property '{name}': {reason}")]
     Unresolved {
         /// The property.
@@ -52,7 +54,7 @@ pub enum ConfigError {
         /// What is missing.
         reason: String,
     },
-    /// The text is no property.
+    /// The text is no property: it has no `=`.
     #[error("'{text}' is no property: write key=value, as in transaction.timeout.ms=60000")]
     NotKeyValue {
         /// The text as given.

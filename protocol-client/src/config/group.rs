@@ -9,7 +9,7 @@ use super::{ClientConfig, ConfigError};
 /// Who assigns a group's partitions (`group.protocol`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupProtocol {
-    /// The members, by `partition.assignment.strategy`. Every broker knows it.
+    /// The members, by `partition.assignment.strategy` (JoinGroup 2 to 9). Every broker knows it.
     #[default]
     Classic,
     /// The broker (KIP-848, Kafka 4.0), by `group.remote.assignor`.
@@ -21,8 +21,8 @@ impl ClientConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Invalid`] for timeouts that contradict each other, and for a property that was set and belongs to the
-    /// other protocol: there it would be without effect.
+    /// [`ConfigError::Invalid`] if `heartbeat.interval.ms` is not below `session.timeout.ms`, without an assignor, and for a
+    /// property that was set by name and belongs to the other protocol: there it would be without effect.
     pub fn validate_group(&self) -> Result<(), ConfigError> {
         let (others, expected): (&[&'static str], _) = match self.group_protocol {
             GroupProtocol::Classic => {

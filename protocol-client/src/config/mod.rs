@@ -36,6 +36,11 @@ pub use properties_file::parse_properties;
 /// What a [`KafkaClient`](crate::KafkaClient) is told: addresses, timeouts, bounds. Start with [`ClientConfig::new`], then
 /// set fields, or properties by their Java names with [`ClientConfig::set`].
 ///
+/// By name, durations are whole milliseconds and sizes whole bytes, from 0 or 1 to 2^31 - 1 (`buffer.memory`, `max.block.ms`,
+/// `metadata.max.age.ms` and `connections.max.idle.ms` beyond that); what is out of range is refused with the range. Fields
+/// are taken as they are: [`validate`](Self::validate) looks at what contradicts. A client keeps the
+/// configuration that it was made with.
+///
 /// ```
 /// # use millstream_protocol_client::ClientConfig;
 /// let mut config = ClientConfig::new("broker-1:9092,broker-2:9092");
@@ -49,109 +54,130 @@ pub use properties_file::parse_properties;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConfig {
-    /// `bootstrap.servers`: addresses `host:port`; the other brokers are learnt from the first that answers.
+    /// `bootstrap.servers`: addresses `host:port` or `[v6]:port`, at least one; the other brokers are learnt from the first
+    /// that answers. All addresses of a name are tried. Asked again when no known broker answers (KIP-899).
     pub bootstrap_servers: Vec<String>,
-    /// `client.id`, sent with each request as it is. Default empty.
+    /// `client.id`, sent with each request as it is; brokers log it and count quotas by it. Default empty.
     pub client_id: String,
-    /// `request.timeout.ms`: how long a broker may take to answer one request. Default 30 s.
+    /// `request.timeout.ms`: how long a broker may take to answer one request; a Fetch may take `fetch.max.wait.ms` longer.
+    /// The connection of a late answer is closed. Default 30 s.
     pub request_timeout: Duration,
-    /// `default.api.timeout.ms`: how long one call may take altogether, and finding any broker. Default 60 s.
+    /// `default.api.timeout.ms`: how long one call repeats its request, and how long a reader bears an unknown topic. The
+    /// first connection is given 8 s, unless this is shorter or was set by name. Default 60 s.
     pub default_api_timeout: Duration,
-    /// `socket.connection.setup.timeout.ms`: first limit for connecting and negotiating. Default 10 s.
+    /// `socket.connection.setup.timeout.ms`: first limit for connecting, TLS and negotiating; authenticating has
+    /// `request.timeout.ms`. Default 10 s.
     pub connection_setup_timeout: Duration,
-    /// `socket.connection.setup.timeout.max.ms`: what it grows to with each failure. Default 30 s.
+    /// `socket.connection.setup.timeout.max.ms`: what it grows to, doubled with each failure. Default 30 s.
     pub connection_setup_timeout_max: Duration,
-    /// `reconnect.backoff.ms`. Default 50 ms.
+    /// `reconnect.backoff.ms`: pause before the next connection to a broker after a failure, ±20 %. Default 50 ms.
     pub reconnect_backoff: Duration,
-    /// `reconnect.backoff.max.ms`. Default 1 s.
+    /// `reconnect.backoff.max.ms`: what it grows to, doubled with each failure (KIP-144). Default 1 s.
     pub reconnect_backoff_max: Duration,
-    /// `retry.backoff.ms`. Default 100 ms.
+    /// `retry.backoff.ms`: pause before a request is repeated, ±20 %. Default 100 ms.
     pub retry_backoff: Duration,
-    /// `retry.backoff.max.ms`. Default 1 s.
+    /// `retry.backoff.max.ms`: what it grows to, doubled with each failure (KIP-580). Default 1 s.
     pub retry_backoff_max: Duration,
-    /// `metadata.max.age.ms`. Default 5 min.
+    /// `metadata.max.age.ms`: metadata of the topics in use are asked for again after so long, sooner if an answer shows that
+    /// they are old. Also how soon new partitions and replicas nearby are noticed. Default 5 min.
     pub metadata_max_age: Duration,
-    /// `connections.max.idle.ms`. Default 9 min, a minute less than a broker's.
+    /// `connections.max.idle.ms`: a connection without requests is closed after so long. Default 9 min, a minute less than a
+    /// broker's.
     pub connections_max_idle: Duration,
-    /// `send.buffer.bytes`: the socket's send buffer; `None` (-1) leaves it to the system. Default `None`.
+    /// `send.buffer.bytes`: the socket's send buffer; `None` (-1) leaves it to the system. Default `None`; Kafka's own is
+    /// 128 KiB.
     pub send_buffer_bytes: Option<u32>,
     /// `receive.buffer.bytes`: the socket's receive buffer; `None` (-1) leaves it to the system, which grows it as needed.
-    /// Default `None`.
+    /// Default `None`; Kafka's own is 32 or 64 KiB.
     pub receive_buffer_bytes: Option<u32>,
-    /// `max.response.frame.bytes` (ours): the longest answer accepted. At least the largest batch of any topic. Default
-    /// 128 MiB.
+    /// `max.response.frame.bytes` (ours): the longest answer accepted in bytes, by name from 1024; a longer one closes the
+    /// connection. At least the largest batch of any topic, which a broker sends whole (KIP-74), and `fetch.max.bytes`.
+    /// Default 128 MiB.
     pub max_response_frame_bytes: usize,
 
     /// `client.rack`: where this client is. Partitions are then read from a replica nearby, if the brokers choose one
     /// (KIP-392, `replica.selector.class`). Default none.
     pub client_rack: Option<String>,
-    /// `group.id`: the group to be a member of, or under whose name offsets are committed. Default none.
+    /// `group.id`: the group that [`group_consumer`](crate::KafkaClient::group_consumer) makes a member of. Default none.
     pub group_id: Option<String>,
     /// `group.instance.id`: makes a member static (KIP-345), so that it keeps its partitions over a restart. Default none.
     pub group_instance_id: Option<String>,
-    /// `group.protocol`: who assigns partitions. Default classic.
+    /// `group.protocol`: who assigns partitions, the members (`classic`) or the broker (`consumer`, KIP-848). Default classic.
     pub group_protocol: GroupProtocol,
     /// `group.remote.assignor`: the broker's assignor, for `group.protocol=consumer`. Default the broker's first.
     pub group_remote_assignor: Option<String>,
     /// `partition.assignment.strategy`: the members' assignors, the preferred first, for `group.protocol=classic`. Default
     /// range and cooperative-sticky, as Java's.
     pub partition_assignment_strategy: Vec<Assignor>,
-    /// `session.timeout.ms`: a member that is not heard for so long loses its partitions (classic). Default 45 s.
+    /// `session.timeout.ms`: a member that is not heard for so long loses its partitions (classic; brokers bound it by
+    /// `group.min.session.timeout.ms` and `group.max.session.timeout.ms`). Default 45 s.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms`, below the session timeout (classic). Default 3 s.
+    /// `heartbeat.interval.ms`, below the session timeout, at best a third of it (classic). Default 3 s.
     pub heartbeat_interval: Duration,
-    /// `max.poll.interval.ms`: a member whose reader takes longer between two events leaves the group. Default 5 min.
+    /// `max.poll.interval.ms`: a member whose reader takes longer between two events leaves the group. Also how long the
+    /// others wait for it in a rebalance. Default 5 min.
     pub max_poll_interval: Duration,
     /// `enable.auto.commit`: members commit what is processed, now and then and before they give up partitions. Default true.
     pub enable_auto_commit: bool,
-    /// `auto.commit.interval.ms`. Default 5 s.
+    /// `auto.commit.interval.ms`: between two of these commits. Default 5 s.
     pub auto_commit_interval: Duration,
-    /// `auto.offset.reset`: where to start without a position. Default latest.
+    /// `auto.offset.reset`: where a member of a group starts without a committed position, or with one outside the log.
+    /// Default latest.
     pub auto_offset_reset: OffsetReset,
-    /// `isolation.level`. Default `read_committed`; Kafka's own is `read_uncommitted`.
+    /// `isolation.level`: which records members of groups see (KIP-98). Default `read_committed`; Kafka's own is
+    /// `read_uncommitted`.
     pub isolation_level: IsolationLevel,
-    /// `fetch.min.bytes`. Default 1.
+    /// `fetch.min.bytes`: bytes that let a broker answer before `fetch.max.wait.ms` is over. Default 1.
     pub fetch_min_bytes: u32,
     /// `fetch.max.bytes`: limit of one fetch answer; a single larger batch is sent all the same (KIP-74). Default 50 MiB.
     pub fetch_max_bytes: u32,
-    /// `fetch.max.wait.ms`. Default 500 ms.
+    /// `fetch.max.wait.ms`: how long a broker may hold a fetch while there is too little. Default 500 ms.
     pub fetch_max_wait: Duration,
-    /// `max.partition.fetch.bytes`. Default 1 MiB.
+    /// `max.partition.fetch.bytes`: limit of one partition in one answer, a single larger batch excepted. A partition with as
+    /// many bytes that its reader has not taken is not asked for. Default 1 MiB.
     pub max_partition_fetch_bytes: u32,
-    /// `exclude.internal.topics`. Default true.
+    /// `exclude.internal.topics`. Without effect: topics are subscribed to by name. Default true.
     pub exclude_internal_topics: bool,
 
-    /// `transaction.timeout.ms`: the broker aborts a transaction that is open for longer. Default 60 s.
+    /// `transaction.timeout.ms`: the broker aborts a transaction that is open for longer. At most the broker's
+    /// `transaction.max.timeout.ms` (15 min by default). Default 60 s.
     pub transaction_timeout: Duration,
-    /// `delivery.timeout.ms`: how long a batch may take from its sealing to its acknowledgement. Default 120 s.
+    /// `delivery.timeout.ms`: how long a batch may take from its sealing (in a transaction that is not open yet, from its
+    /// begin) to its acknowledgement, an answer that is under way excepted (KIP-91). At least `linger.ms` and
+    /// `request.timeout.ms` together. Default 120 s.
     pub delivery_timeout: Duration,
-    /// `batch.size`: bytes of a record batch before compression. Default 1 MiB; Kafka's own is 16 KiB.
+    /// `batch.size`: bytes of a record batch before compression; a larger record has a batch of its own. Default 1 MiB;
+    /// Kafka's own is 16 KiB.
     pub batch_size: u32,
     /// `linger.ms`: how long a batch may wait for more records. Default 20 ms; Kafka's own is 5.
     pub linger: Duration,
-    /// `buffer.memory`: bytes of batches that wait for their acknowledgement. Default 32 MiB.
+    /// `buffer.memory`: bytes of sealed batches that wait for their acknowledgement, per producer; for later transactions
+    /// once more. Default 32 MiB.
     pub buffer_memory: usize,
-    /// `max.block.ms`. Default 60 s.
+    /// `max.block.ms`: how long a record may wait for room or its topic, and an identity or an abort for its answer. Default
+    /// 60 s.
     pub max_block: Duration,
-    /// `max.request.size`: limit of one produce request; one batch always fits. Default 8 MiB, so that batches of several
+    /// `max.request.size`: limit of the batches in one produce request, and of one record of a
+    /// [`RecordProducer`](crate::RecordProducer); one batch always fits. Default 8 MiB, so that batches of several
     /// partitions share a request; Kafka's own is 1 MiB.
     pub max_request_size: u32,
-    /// `max.in.flight.requests.per.connection`, 1 to 5. Default 5.
+    /// `max.in.flight.requests.per.connection`, 1 to 5: a broker knows five batches of a producer again (KIP-98). Default 5.
     pub max_in_flight: u32,
-    /// `compression.type`. Default none.
+    /// `compression.type` of a [`RecordProducer`](crate::RecordProducer)'s batches; a
+    /// [`Producer`](crate::Producer)'s are sealed already. Default none.
     pub compression_type: Compression,
-    /// `compression.gzip.level`, 0 to 9; `None` is the codec's default. Default `None`.
+    /// `compression.gzip.level`, 0 to 9 (KIP-390); `None` (-1) is the codec's default. Default `None`.
     pub compression_gzip_level: Option<i32>,
-    /// `compression.zstd.level`, -131072 to 22; `None` is the codec's default (3). Default `None`.
+    /// `compression.zstd.level`, -131072 to 22 (KIP-390); `None` is the codec's default (3). Default `None`.
     pub compression_zstd_level: Option<i32>,
-    /// `partitioner.ignore.keys`: records with a key are spread like those without. Default false.
+    /// `partitioner.ignore.keys`: records with a key are spread like those without (KIP-794). Default false.
     pub partitioner_ignore_keys: bool,
 
-    /// `security.protocol`. Default PLAINTEXT.
+    /// `security.protocol`: how connections are protected. Default PLAINTEXT.
     pub security_protocol: SecurityProtocol,
-    /// `ssl.*`.
+    /// `ssl.*`, of effect with SSL and SASL_SSL, and for an OAuth token endpoint.
     pub tls: TlsConfig,
-    /// `sasl.*`.
+    /// `sasl.*`, of effect with SASL_PLAINTEXT and SASL_SSL.
     pub sasl: SaslConfig,
 
     ignored: BTreeSet<&'static str>,
@@ -170,15 +196,16 @@ pub enum OffsetReset {
     /// After the last record.
     #[default]
     Latest,
-    /// At the first record that is at most so old (KIP-1106), or after the last if none is.
+    /// At the first record whose timestamp is at most so old (KIP-1106; `by_duration:PnDTnHnMnS`), or after the last if none
+    /// is. Parts of a millisecond are cut.
     ByDuration(Duration),
-    /// Nowhere: it is an error.
+    /// Nowhere: the partition is not read, and [`PositionError`](crate::PositionError) says why.
     None,
 }
 
 impl ClientConfig {
     /// Kafka's defaults (ours where a field says so) for `bootstrap_servers`, a comma-separated list of `host:port`.
-    /// The addresses are checked by [`connect`](crate::KafkaClient::connect).
+    /// The addresses are checked by [`validate`](Self::validate), which [`connect`](crate::KafkaClient::connect) calls.
     #[must_use]
     pub fn new(bootstrap_servers: impl Into<String>) -> Self {
         Self {
@@ -237,7 +264,7 @@ impl ClientConfig {
         }
     }
 
-    /// A builder of typed values and properties, checked at its end.
+    /// A builder of typed values and properties, checked at its end. `bootstrap_servers` as for [`new`](Self::new).
     pub fn builder(bootstrap_servers: impl Into<String>) -> ClientConfigBuilder {
         ClientConfigBuilder::new(bootstrap_servers)
     }
@@ -253,13 +280,13 @@ impl ClientConfig {
     }
 
     /// Sets one property by its Java name, or by librdkafka's ([`property_aliases`]), over which Java's wins. A later value
-    /// replaces an earlier one. `${env:NAME}` and `${file:PATH:KEY}` in the
-    /// value are replaced.
+    /// replaces an earlier one. `${env:NAME}` and `${file:PATH:KEY}` in the value are replaced (KIP-297; the file has Java's
+    /// properties format and at most 1 MiB, and is read in the call).
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the name is unknown (with the nearest known one), known but not supported (with the reason), or
-    /// the value is not of its type or range. The configuration is then unchanged.
+    /// [`ConfigError`] if the name is unknown (with the nearest known one), known but not supported (with the reason), the
+    /// value is not of its type or range, or leads nowhere. The configuration is then unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         properties::set(self, name, value)
     }
@@ -276,7 +303,7 @@ impl ClientConfig {
         properties.into_iter().try_for_each(|(name, value)| self.set(name, value))
     }
 
-    /// With properties given as `key=value`, as on a command line.
+    /// With properties given as `key=value`, as on a command line. The first `=` separates; blanks around both are dropped.
     ///
     /// # Errors
     ///
@@ -295,7 +322,8 @@ impl ClientConfig {
         Ok(self)
     }
 
-    /// Properties that were set and have no effect here, with the reason. Worth telling the user once.
+    /// Properties that were set by name and have no effect here, with the reason. Worth telling the user once; the client
+    /// does not.
     #[must_use]
     pub fn ignored(&self) -> Vec<(&'static str, &'static str)> {
         let overruled = self
@@ -313,7 +341,7 @@ impl ClientConfig {
             .collect()
     }
 
-    /// True if the property was set by name rather than left at its default.
+    /// True if the property, by Kafka's name, was set by name. A field that was set directly does not count.
     #[must_use]
     pub fn is_explicit(&self, name: &str) -> bool {
         self.explicit.contains(name)
@@ -323,7 +351,8 @@ impl ClientConfig {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Invalid`] for a missing or malformed address and for timeouts that contradict each other.
+    /// [`ConfigError::Invalid`] for a missing or malformed address, and if `delivery.timeout.ms` is below `linger.ms` and
+    /// `request.timeout.ms` together. Members of groups need [`validate_group`](Self::validate_group) besides.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.bootstrap_addresses()?;
         if self.delivery_timeout < self.linger + self.request_timeout {

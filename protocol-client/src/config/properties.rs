@@ -17,9 +17,9 @@ use super::{
 /// A property name that Kafka's clients know, and what it does here.
 #[derive(Clone, Copy, Debug)]
 pub struct Property {
-    /// Kafka's name.
+    /// Kafka's name, or librdkafka's where Kafka has none, or ours.
     pub name: &'static str,
-    /// What it does.
+    /// What it does here.
     pub effect: PropertyEffect,
     set: Setter,
 }
@@ -27,15 +27,16 @@ pub struct Property {
 /// What a known property does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropertyEffect {
-    /// It means what it means in Kafka's clients.
+    /// It means what it means in Kafka's clients. Single values may be refused all the same, as `acks=1`.
     Honoured,
-    /// It is accepted and does nothing, for this reason.
+    /// It is accepted and does nothing, for this reason ([`ClientConfig::ignored`]).
     Ignored(&'static str),
-    /// It is refused, for this reason.
+    /// It is refused, for this reason ([`ConfigError::NotSupported`]).
     Refused(&'static str),
 }
 
-/// Every property that Kafka's clients know, by name.
+/// Every property that Kafka's clients or librdkafka know, sorted by name; librdkafka's other names are
+/// [`property_aliases`](crate::property_aliases).
 #[must_use]
 pub fn properties() -> &'static [Property] {
     static ALL: LazyLock<Vec<Property>> = LazyLock::new(|| {

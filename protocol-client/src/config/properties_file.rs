@@ -3,7 +3,8 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Names and values of a text in Java's properties format, in their order, with its comments (`#`, `!`), separators (`=`, `:`,
+/// Names and values of a text in Java's properties format (`java.util.Properties`), in their order, also of a
+/// name that stands there twice, with its comments (`#`, `!`), separators (`=`, `:`,
 /// blank), continued lines and escapes. Any text can be read; what makes no sense becomes a name without a value.
 #[must_use]
 pub fn parse_properties(text: &str) -> Vec<(String, String)> {

@@ -26,6 +26,9 @@ use crate::{ClientError, ConfigError, GroupProtocol, KafkaClient, OffsetReset, P
 /// themselves. Give it up with [`close`](Self::close), which commits (with `enable.auto.commit`) and leaves the group at
 /// once; dropping it leaves without a commit.
 ///
+/// With `enable.auto.commit` what is processed is committed every `auto.commit.interval.ms`, before partitions are given
+/// up, and on closing: a crash has records read again, none left out. Memory is bounded as that of a [`PartitionConsumer`].
+///
 /// ```no_run
 /// # use millstream_protocol_client::{ClientConfig, ConsumerEvent, KafkaClient};
 /// # async fn read() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,13 +79,14 @@ struct PartitionState {
 }
 
 impl KafkaClient {
-    /// A member of the group `group.id`, by `group.protocol`. It joins with its first subscription. Must be called on a
-    /// tokio runtime, where the membership's task runs.
+    /// A member of the group `group.id`, by `group.protocol`: JoinGroup 2 to 9, SyncGroup, Heartbeat and LeaveGroup, or
+    /// ConsumerGroupHeartbeat 0 to 1 (KIP-848, Kafka 4.0). It joins with its first subscription; no broker is asked before.
+    /// Must be called on a tokio runtime, where the membership's task runs; it panics elsewhere.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Config`] if there is no `group.id`, if `group.instance.id`, timeouts or assignors contradict each
-    /// other, or if a property belongs to the other protocol.
+    /// [`ClientError::Config`] if there is no `group.id`, if timeouts or assignors contradict each other, or if a property
+    /// belongs to the other protocol.
     pub fn group_consumer(&self) -> Result<GroupConsumer, ClientError> {
         let config = self.config();
         config.validate_group()?;
@@ -129,7 +133,9 @@ impl KafkaClient {
 }
 
 impl GroupConsumer {
-    /// Sets the topics to be assigned from, in place of those before. None at all gives up everything and leaves the group.
+    /// Sets the topics to be assigned from, in place of those before, in the background: events tell what comes of it. None
+    /// at all gives up everything and leaves the group. Topics that do not exist yet are looked for every
+    /// `metadata.max.age.ms`, with KIP-848 by the broker.
     pub fn subscribe(&mut self, topics: impl IntoIterator<Item = impl Into<Arc<str>>>) {
         self.subscription = topics.into_iter().map(Into::into).collect();
         self.tell(Message::Subscribe(self.subscription.clone()));
@@ -141,12 +147,14 @@ impl GroupConsumer {
         &self.subscription
     }
 
-    /// The next event. It says that what the last one handed out is processed, and acknowledges a revocation. Can be
-    /// dropped and called again: nothing is lost.
+    /// The next event, however long it takes. It says that what the last one handed out is processed, and acknowledges a
+    /// revocation. While it waits `max.poll.interval.ms` does not run. Can be dropped and called again: nothing is lost, but
+    /// time counts from the drop on.
     ///
     /// # Errors
     ///
-    /// [`GroupConsumerError`] once the membership can not go on; every later call gives the same.
+    /// [`GroupConsumerError`] once the membership can not go on; every later call gives the same. What passes, as a
+    /// coordinator that moves or brokers that are away, is borne without an error.
     pub async fn next(&mut self) -> Result<ConsumerEvent, GroupConsumerError> {
         self.begin_poll();
         // Also when the caller stops waiting: it is away until it comes back.
@@ -173,7 +181,8 @@ impl GroupConsumer {
         Ok(event)
     }
 
-    /// Says that the last event is dealt with, without asking for another.
+    /// Says that the last event is dealt with, without asking for another: for long work behind a revocation.
+    /// `max.poll.interval.ms` goes on running.
     pub fn acknowledge(&mut self) {
         if let Some((partition, position)) = self.handed_out.take() {
             self.shared.lock().processed.insert(partition, position);
@@ -214,7 +223,8 @@ impl GroupConsumer {
         self.partitions.iter().map(|(tp, state)| (tp.clone(), lag(state))).collect()
     }
 
-    /// Reads on from `offset`. Without effect for a partition that is not ours.
+    /// Reads on from `offset`, the next to be handed out; what was fetched from elsewhere is dropped. It counts as the position
+    /// to commit. Without effect for a partition that is not ours. An offset outside the log is met by `auto.offset.reset`.
     pub fn seek(&mut self, partition: &TopicPartition, offset: i64) {
         if self.is_ours(partition) {
             if self.handed_out.as_ref().is_some_and(|(tp, _)| tp == partition) {
@@ -226,7 +236,8 @@ impl GroupConsumer {
         }
     }
 
-    /// Stops fetching a partition; it stays ours. What is fetched already still comes.
+    /// Stops fetching a partition until [`resume`](Self::resume); it stays ours. What is fetched already still comes. Keep
+    /// asking for events meanwhile.
     pub fn pause(&mut self, partition: &TopicPartition) {
         self.fetching.pause(partition);
     }
@@ -236,18 +247,20 @@ impl GroupConsumer {
         self.fetching.resume(partition);
     }
 
-    /// Commits the positions behind everything handed out, and waits until that is done. Tried again until
-    /// `default.api.timeout.ms`, also over rebalances, for what is still ours.
+    /// Commits the positions behind everything handed out, the last event's too, and waits until that is done (OffsetCommit 2
+    /// to 9). Tried again until `default.api.timeout.ms`, also over rebalances, for what is still ours. A dropped future
+    /// leaves the commit on its way.
     ///
     /// # Errors
     ///
-    /// [`CommitError::NotOwned`] names partitions that were taken away meanwhile.
+    /// [`CommitError::NotOwned`] names partitions that were taken away meanwhile; the others are committed.
+    /// [`CommitError::TimedOut`], [`CommitError::Broker`] for a refusal, [`CommitError::Closed`].
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         let committed = self.send_commit(None);
         committed.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Commits these offsets: each the next one to read.
+    /// Commits these offsets: each the next one to read. What was handed out counts as processed from then on, too.
     ///
     /// # Errors
     ///
@@ -266,11 +279,12 @@ impl GroupConsumer {
         self.send_commit(None)
     }
 
-    /// Committed offsets of the group; partitions without one are absent.
+    /// Committed offsets of the group (OffsetFetch 7, Kafka 2.5); partitions without one are absent. The answer waits for
+    /// transactions that are about to commit some (KIP-447). Dropped, it has changed nothing.
     ///
     /// # Errors
     ///
-    /// As any call of the client.
+    /// As [any call](KafkaClient#errors-of-any-call) of the client.
     pub async fn committed(
         &self,
         partitions: &BTreeSet<TopicPartition>,
@@ -278,7 +292,9 @@ impl GroupConsumer {
         positions::committed(&self.client, &self.group, partitions).await
     }
 
-    /// As whom this consumer reads, for offsets in transactions.
+    /// As whom this consumer reads, for offsets in transactions
+    /// ([`send_offsets_to_transaction`](crate::Producer::send_offsets_to_transaction)). Changes with each rebalance: ask right
+    /// before it is used.
     #[must_use]
     pub fn group_metadata(&self) -> ConsumerGroupMetadata {
         let identity = self.shared.lock().identity.clone();
@@ -291,7 +307,8 @@ impl GroupConsumer {
     }
 
     /// Commits what was handed out (with `enable.auto.commit`) and leaves the group, so that others get the partitions at
-    /// once. A static member (`group.instance.id`) only stops: its place is kept for the session timeout.
+    /// once. A static member (`group.instance.id`) only stops: its place is kept for the session timeout. Takes 30 s at most,
+    /// or `default.api.timeout.ms` if that is shorter; a commit that fails is logged. Dropped, it goes on in the background.
     pub async fn close(mut self) {
         if let Some((partition, position)) = self.handed_out.take() {
             self.shared.lock().processed.insert(partition, position);

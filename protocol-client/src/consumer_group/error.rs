@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::ClientError;
 
-/// The consumer can not go on as a member. It owns nothing any more.
+/// The consumer can not go on as a member. It owns nothing any more: make another, once the cause is mended.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupConsumerError {
@@ -24,7 +24,7 @@ pub enum GroupConsumerError {
         #[source]
         source: GroupError,
     },
-    /// A call for start positions was refused.
+    /// A call for start positions (committed offsets, or those of `auto.offset.reset`) was refused, and would be again.
     #[error("start positions of group '{group}': {source}")]
     StartPositions {
         /// The group.
@@ -41,7 +41,7 @@ pub enum GroupConsumerError {
     },
 }
 
-/// Why offsets are not committed.
+/// Why offsets are not committed. The consumer goes on; a later commit says it again.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommitError {
@@ -52,7 +52,7 @@ pub enum CommitError {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// No success in time.
+    /// No success within `default.api.timeout.ms`. The last try may have had its effect.
     #[error("offsets are not committed after {after:?}; last: {last}")]
     TimedOut {
         /// How long it was tried.
@@ -66,7 +66,7 @@ pub enum CommitError {
         /// Its answer.
         code: ErrorCode,
     },
-    /// The request can not be made.
+    /// The request can not be made, its answer can not be read, or no broker could be reached for `request.timeout.ms`.
     #[error("offsets are not committed: {0}")]
     Request(RequestError),
     /// The consumer is closed.
@@ -75,7 +75,7 @@ pub enum CommitError {
 }
 
 impl CommitError {
-    /// True if the same commit may succeed later.
+    /// True if the same commit may succeed later. Also [`CommitError::Request`] may, where brokers were away.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(self, Self::TimedOut { .. })

@@ -39,7 +39,7 @@ pub(crate) use tls_error::reason_of as tls_reason_of;
 use login::LoginSource;
 use rotation::RotatingTls;
 
-/// How a connection is protected (`security.protocol`).
+/// How a connection is protected (`security.protocol`). There is no falling back from one to another.
 ///
 /// ```
 /// # use millstream_protocol_client::{ClientConfig, SecurityProtocol};
@@ -58,9 +58,10 @@ pub enum SecurityProtocol {
     /// Not at all.
     #[default]
     Plaintext,
-    /// TLS; the client may prove itself by a certificate.
+    /// TLS 1.2 or 1.3; the client may prove itself by a certificate (`ssl.keystore.*`).
     Ssl,
-    /// The client authenticates by SASL; anyone on the way can read and change what is sent.
+    /// The client authenticates by SASL (KIP-152); anyone on the way can read and change what is sent. Logged as a warning for
+    /// mechanisms that show the secret itself.
     SaslPlaintext,
     /// TLS, and inside it the client authenticates by SASL.
     SaslSsl,

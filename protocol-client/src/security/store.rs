@@ -12,11 +12,11 @@ use crate::ConfigError;
 /// Types of stores (`ssl.truststore.type`, `ssl.keystore.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreType {
-    /// Java's own, of `keytool -storetype JKS`.
+    /// Java's own, of `keytool -storetype JKS`. JCEKS is not read.
     Jks,
-    /// PKCS#12, what `keytool` makes today.
+    /// PKCS#12, what `keytool` makes today; also named P12 and PFX.
     Pkcs12,
-    /// PEM (KIP-651).
+    /// PEM (KIP-651): certificates, and for a client its key, in text.
     Pem,
 }
 
