@@ -30,7 +30,7 @@ use crate::{ClientConfig, ClientError, PartitionConsumer, Producer};
 ///
 /// An asynchronous call repeats its request, with pauses by `retry.backoff.ms`, until there is an answer that decides it or
 /// `default.api.timeout.ms` is over; the request that is under way then may take `request.timeout.ms` more. A dropped
-/// future repeats nothing any more, and takes nothing back that was sent.
+/// future repeats nothing any more, and takes nothing back that was sent. Calls about several things share one limit.
 ///
 /// # Errors of any call
 ///
@@ -68,7 +68,8 @@ impl KafkaClient {
     /// [`ClientError::Config`] for a configuration that contradicts itself, or a store that can not be used.
     /// [`ClientError::NoBrokerReachable`] after 8 s, or `default.api.timeout.ms` if that is shorter or was set by name,
     /// naming each address tried and why it failed; at once if every address speaks something else than Kafka.
-    /// [`ClientError::TimedOut`] in the same time if something answers and is not ready. [`ClientError::Security`] at once for a certificate or credentials that are not accepted.
+    /// [`ClientError::TimedOut`] in the same time if something answers and is not ready. [`ClientError::Security`] at once
+    /// for a certificate or credentials that are not accepted.
     pub async fn connect(config: ClientConfig) -> Result<Self, ClientError> {
         config.validate()?;
         // Stores are read from disk; that a runtime's thread waits for it once does no harm.

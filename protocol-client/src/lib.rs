@@ -1,8 +1,8 @@
 //! The asynchronous Kafka client: sockets, timers and handles around the machines of [`millstream_protocol`].
 //!
-//! Is: connections over TCP, TLS and SASL, metadata, administration, fetching of assigned partitions, membership in consumer
-//! groups by both protocols, idempotent and transactional producing. Is not: automatic topic creation, subscription by pattern,
-//! share groups, Kerberos, anything that guesses when a broker's answer is missing.
+//! Is: connections over TCP, TLS and SASL, metadata, administration, fetching of assigned partitions, membership in
+//! consumer groups by both protocols, idempotent and transactional producing. Is not: automatic topic creation,
+//! subscription by pattern, share groups, Kerberos, anything that guesses when a broker's answer is missing.
 //!
 //! ```no_run
 //! use millstream_protocol_client::{ClientConfig, KafkaClient, ProducerRecord};
@@ -47,18 +47,19 @@
 //!   written". One exception is logged: without a transaction, a partition whose leader has lost what it knew of the producer
 //!   (its log was cut or expired) may get records twice.
 //! - A commit is told as committed, as not committed, or as unknown ([`ProduceError::UnknownOutcome`]); never as a guess.
-//! - A position moves over what was handed out and over nothing else. Records that retention deleted, a log that was truncated
-//!   (KIP-320), a topic that was made anew end the partition with a [`FetchError`] that names the offsets, unless a group's
-//!   `auto.offset.reset` covers it.
-//! - Readers see committed records only (`isolation.level=read_committed`) unless told otherwise. Kafka's own default differs.
+//! - A position moves over what was handed out and over what no reader may see, over nothing else. Records that retention
+//!   deleted, a log that was truncated (KIP-320), a topic that was made anew end the partition with a [`FetchError`] that
+//!   says which; of these a group's `auto.offset.reset` covers offsets outside the log.
+//! - Readers see committed records only (`isolation.level=read_committed`) unless told otherwise. Kafka's own default
+//!   differs.
 //! - No length that a peer names is believed before it is held against a bound. TLS certificates are always verified, with
 //!   their names unless `ssl.endpoint.identification.algorithm` is empty.
 //! - Passwords, keys and tokens stand in no error, no `Debug` text and no log.
 //!
 //! # Connect
 //!
-//! A [`KafkaClient`] is a handle; clone it at will. [`connect`](KafkaClient::connect) returns once a broker has been reached at
-//! the address that it advertises.
+//! A [`KafkaClient`] is a handle; clone it at will. [`connect`](KafkaClient::connect) returns once a broker has been
+//! reached at the address that it advertises.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -124,9 +125,9 @@
 //!
 //! # Read in a group
 //!
-//! A [`GroupConsumer`] is a member of `group.id`, by the classic protocol or by KIP-848 (`group.protocol`). Asking for the next
-//! event says that the last one is processed: only what is processed is committed, and a partition that others are to have is
-//! given up only then.
+//! A [`GroupConsumer`] is a member of `group.id`, by the classic protocol or by KIP-848 (`group.protocol`). Asking for the
+//! next event says that the last one is processed: only what is processed is committed, and a partition that others are to
+//! have is given up only then.
 //!
 //! ```no_run
 //! use millstream_protocol_client::{ClientConfig, ConsumerEvent, KafkaClient, OffsetReset};
@@ -162,8 +163,8 @@
 //!
 //! # Write records
 //!
-//! A [`RecordProducer`] gathers records into batches by `batch.size` and `linger.ms`, places them as Java's producer does, and
-//! gives a [`Delivery`] for each, which may be awaited later or dropped.
+//! A [`RecordProducer`] gathers records into batches by `batch.size` and `linger.ms`, places them as Java's producer does,
+//! and gives a [`Delivery`] for each, which may be awaited later or dropped.
 //!
 //! ```no_run
 //! # use millstream_protocol_client::{KafkaClient, ProducerRecord};
@@ -235,8 +236,8 @@
 //!
 //! # Read, process, write
 //!
-//! What was read and what was written count together if the offsets are committed inside the transaction (KIP-98), in the name
-//! of the member that read them (KIP-447). The batch producer does it.
+//! What was read and what was written count together if the offsets are committed inside the transaction (KIP-98), in the
+//! name of the member that read them (KIP-447). The batch producer does it.
 //!
 //! ```no_run
 //! use std::collections::BTreeMap;
@@ -378,7 +379,8 @@
 //! decompressed and decoded on the reader's thread, encoded and compressed on the writer's (or, when `linger.ms` is over, in
 //! the producer's task). Batches pass through the driver whole; it opens one only to split it after MESSAGE_TOO_LARGE.
 //!
-//! Every future may be dropped. Nothing that was handed out or taken gets lost by it, and nothing that was sent is taken back:
+//! Every future may be dropped. Nothing that was handed out or taken gets lost by it, and nothing that was sent is taken
+//! back:
 //!
 //! | dropped future | effect |
 //! | --- | --- |
@@ -405,14 +407,14 @@
 //! # Watching it
 //!
 //! There is no registry of metrics and nothing is pushed to brokers (KIP-714). [`GroupConsumer::lag`],
-//! [`KafkaClient::group_lag`], [`KafkaClient::broker_count`] and the [`FetchEvent::Progress`] events say how things stand; what
-//! an operator must know is logged by `tracing`.
+//! [`KafkaClient::group_lag`], [`KafkaClient::broker_count`] and the [`FetchEvent::Progress`] events say how things stand;
+//! what an operator must know is logged by `tracing`.
 //!
 //! # Brokers and platforms
 //!
-//! Versions are negotiated per connection (KIP-35) and reach from Apache Kafka 2.5 to 4.4; tests run on 3.9 and 4.3. Rust 1.95
-//! or later. Developed and tested on Linux; names are resolved by the hosts file and the name servers of `resolv.conf`, not by
-//! the C library.
+//! Versions are negotiated per connection (KIP-35) and reach from Apache Kafka 2.5 to 4.4; tests run on 3.9 and 4.3. Rust
+//! 1.95 or later. Developed and tested on Linux; names are resolved by the hosts file and the name servers of
+//! `resolv.conf`, not by the C library.
 //!
 //! # Inside
 //!

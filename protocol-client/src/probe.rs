@@ -110,8 +110,8 @@ impl fmt::Display for ProbeStep {
 }
 
 /// Takes every step to the broker at `address` (`host:port`) that `config` asks for; its `bootstrap.servers` are not used.
-/// Each may take `socket.connection.setup.timeout.ms`. On a connection of its own, which ends with the call or when the future
-/// is dropped; nothing at the broker changes.
+/// Each may take `socket.connection.setup.timeout.ms`. On a connection of its own, which ends with the call or when the
+/// future is dropped; nothing at the broker changes.
 ///
 /// # Errors
 ///

@@ -104,7 +104,8 @@ impl Producer {
     }
 
     /// Opens the transaction of `tag`, which is above those before: batches tagged with it may go out, and their
-    /// `delivery.timeout.ms` begins. Sends nothing by itself; the broker's `transaction.timeout.ms` runs from the first batch.
+    /// `delivery.timeout.ms` begins. Sends nothing by itself; the broker's `transaction.timeout.ms` runs from the first
+    /// batch.
     ///
     /// # Errors
     ///
@@ -173,9 +174,9 @@ impl Producer {
         self.handle.shared.lock().machine.is_transactional()
     }
 
-    /// True while the queued and unacknowledged bytes (as sealed, so compressed) are below `buffer.memory`, which counts apart
-    /// for the open transaction and for all later ones together; without transactions once for all tags. Asked before a
-    /// batch is built, it lets the bound be exceeded by that batch.
+    /// True while the queued and unacknowledged bytes (as sealed, so compressed) are below `buffer.memory`, which counts
+    /// apart for the open transaction and for all later ones together; without transactions once for all tags. Asked before
+    /// a batch is built, it lets the bound be exceeded by that batch.
     #[must_use]
     pub fn has_capacity(&self, tag: u64) -> bool {
         self.handle.shared.lock().machine.has_capacity(tag)
@@ -188,7 +189,8 @@ impl Producer {
     }
 
     /// Waits until every batch of `tag` so far is acknowledged or has failed, which takes `delivery.timeout.ms` and an
-    /// answer that is under way at most. Gives the last offset written per partition, as far as known: a broker that had a batch already may not say where.
+    /// answer that is under way at most. Gives the last offset written per partition, as far as known: a broker that had a
+    /// batch already may not say where.
     ///
     /// # Errors
     ///
@@ -202,11 +204,11 @@ impl Producer {
         .await
     }
 
-    /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits. `group` comes from
-    /// [`GroupConsumer::group_metadata`](crate::GroupConsumer::group_metadata), at best asked right before: offsets of a
-    /// member that is not in the group's generation any more are refused, so that no record counts twice. Each offset is the
-    /// next to read. One call at a time; an empty map asks nobody. By TxnOffsetCommit 0 to 5, under TV1 after AddOffsetsToTxn;
-    /// brokers before 2.5 do not check the member.
+    /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits. `group` comes
+    /// from [`GroupConsumer::group_metadata`](crate::GroupConsumer::group_metadata), at best asked right before: offsets of
+    /// a member that is not in the group's generation any more are refused, so that no record counts twice. Each offset is
+    /// the next to read. One call at a time; an empty map asks nobody. By TxnOffsetCommit 0 to 5, under TV1 after
+    /// AddOffsetsToTxn; brokers before 2.5 do not check the member.
     ///
     /// # Errors
     ///
@@ -253,9 +255,10 @@ impl Producer {
         .await
     }
 
-    /// What another process needs to end the open transaction by [`KafkaClient::finish_transaction`](crate::KafkaClient::finish_transaction).
-    /// To be taken after a [`flush`](Self::flush), with nothing sent behind it: what is not acknowledged may be missing in
-    /// what the other commits. `None` if nothing was sent in it, or it can not be committed any more.
+    /// What another process needs to end the open transaction by
+    /// [`KafkaClient::finish_transaction`](crate::KafkaClient::finish_transaction). To be taken after a
+    /// [`flush`](Self::flush), with nothing sent behind it: what is not acknowledged may be missing in what the other
+    /// commits. `None` if nothing was sent in it, or it can not be committed any more.
     #[must_use]
     pub fn prepared_transaction(&self) -> Option<PreparedTransaction> {
         self.handle.shared.lock().machine.prepared_transaction()

@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-/// A Kafka error code as sent; [`ErrorCode::NONE`] is success.
+/// A Kafka error code as sent; [`ErrorCode::NONE`] is success. Names and numbers are those of Kafka's own table of errors, up
+/// to code 133.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(pub i16);
 

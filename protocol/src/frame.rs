@@ -165,7 +165,8 @@ impl FrameDecoder {
     }
 }
 
-/// The bytes are not a stream of Kafka frames. Close the connection; a retry to the same port will not help.
+/// The bytes are not a stream of Kafka frames (a signed 32 bit size, then so many bytes). Close the connection; a retry to
+/// the same port will not help.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -234,8 +235,8 @@ impl FrameError {
 /// Room the decoder offers for a read when it knows of no larger frame.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Room the decoder makes for a frame of which nothing but its size has come. Most answers fit at once, large fetches from the
-/// second on.
+/// Room the decoder makes for a frame of which nothing but its size has come. Most answers fit at once, large fetches from
+/// the second on.
 pub const EAGER_BYTES: usize = 1 << 20;
 /// Memory for large frames is taken in multiples of this.
 const STEP_BYTES: usize = 256 * 1024;

@@ -26,7 +26,7 @@ impl fmt::Display for TopicPartition {
     }
 }
 
-/// A broker's id (`node.id`).
+/// A broker's id (`node.id`), from 0. Below 0 it names a bootstrap address, as in Kafka's own client: -1 the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub i32);
 
@@ -36,7 +36,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The identity under which a producer writes (KIP-98): id and epoch.
+/// The identity under which a producer writes (KIP-98): id and epoch. The id stays for a transactional id as long as its
+/// epochs, 0 to 32766, last; the highest epoch is the newest owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProducerIdAndEpoch {
     /// Producer id; -1 for none.
@@ -61,7 +62,8 @@ impl fmt::Display for ProducerIdAndEpoch {
 pub enum IsolationLevel {
     /// Everything up to the high watermark, aborted records too.
     ReadUncommitted,
-    /// Only committed records, up to the last stable offset. Our default.
+    /// Only committed records, and those outside transactions, up to the last stable offset. Our default; Kafka's is the
+    /// other.
     #[default]
     ReadCommitted,
 }

@@ -15,6 +15,6 @@ pub enum StaleMetadata {
         /// The leader that the answer named (KIP-951), to be used if its epoch is newer.
         hint: Option<LeaderIdAndEpoch>,
     },
-    /// The coordinator moved.
+    /// The coordinator of this destination moved, or did not answer.
     Coordinator(Destination),
 }

@@ -102,7 +102,8 @@ pub struct ClientConfig {
     pub group_id: Option<String>,
     /// `group.instance.id`: makes a member static (KIP-345), so that it keeps its partitions over a restart. Default none.
     pub group_instance_id: Option<String>,
-    /// `group.protocol`: who assigns partitions, the members (`classic`) or the broker (`consumer`, KIP-848). Default classic.
+    /// `group.protocol`: who assigns partitions, the members (`classic`) or the broker (`consumer`, KIP-848). Default
+    /// classic.
     pub group_protocol: GroupProtocol,
     /// `group.remote.assignor`: the broker's assignor, for `group.protocol=consumer`. Default the broker's first.
     pub group_remote_assignor: Option<String>,

@@ -223,8 +223,9 @@ impl GroupConsumer {
         self.partitions.iter().map(|(tp, state)| (tp.clone(), lag(state))).collect()
     }
 
-    /// Reads on from `offset`, the next to be handed out; what was fetched from elsewhere is dropped. It counts as the position
-    /// to commit. Without effect for a partition that is not ours. An offset outside the log is met by `auto.offset.reset`.
+    /// Reads on from `offset`, the next to be handed out; what was fetched from elsewhere is dropped. It counts as the
+    /// position to commit. Without effect for a partition that is not ours. An offset outside the log is met by
+    /// `auto.offset.reset`.
     pub fn seek(&mut self, partition: &TopicPartition, offset: i64) {
         if self.is_ours(partition) {
             if self.handed_out.as_ref().is_some_and(|(tp, _)| tp == partition) {
@@ -293,8 +294,8 @@ impl GroupConsumer {
     }
 
     /// As whom this consumer reads, for offsets in transactions
-    /// ([`send_offsets_to_transaction`](crate::Producer::send_offsets_to_transaction)). Changes with each rebalance: ask right
-    /// before it is used.
+    /// ([`send_offsets_to_transaction`](crate::Producer::send_offsets_to_transaction)). Changes with each rebalance: ask
+    /// right before it is used.
     #[must_use]
     pub fn group_metadata(&self) -> ConsumerGroupMetadata {
         let identity = self.shared.lock().identity.clone();

@@ -13,7 +13,8 @@ use crate::ClientError;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// As many bytes as `buffer.memory` wait for their acknowledgement. Only from [`try_send`](super::RecordProducer::try_send).
+    /// As many bytes as `buffer.memory` wait for their acknowledgement. Only from
+    /// [`try_send`](super::RecordProducer::try_send).
     #[error(
         "{topic_partition}: buffer.memory ({buffer_memory} bytes) is full; wait for acknowledgements, or use send()"
     )]

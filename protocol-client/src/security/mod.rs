@@ -1,8 +1,8 @@
 //! TLS and SASL: from properties to encrypted, authenticated connections.
 //!
-//! TLS is rustls with the ring provider. Without a truststore the system's certificates are trusted and, where there are none
-//! (a scratch image), Mozilla's, which are built in: a static binary must work in both places. Verification of chain, time and
-//! name is always on; only the name check can be switched off, by Kafka's own property, and it is logged.
+//! TLS is rustls with the ring provider. Without a truststore the system's certificates are trusted and, where there are
+//! none (a scratch image), Mozilla's, which are built in: a static binary must work in both places. Verification of chain,
+//! time and name is always on; only the name check can be switched off, by Kafka's own property, and it is logged.
 
 mod aws;
 mod http;
@@ -60,8 +60,8 @@ pub enum SecurityProtocol {
     Plaintext,
     /// TLS 1.2 or 1.3; the client may prove itself by a certificate (`ssl.keystore.*`).
     Ssl,
-    /// The client authenticates by SASL (KIP-152); anyone on the way can read and change what is sent. Logged as a warning for
-    /// mechanisms that show the secret itself.
+    /// The client authenticates by SASL (KIP-152); anyone on the way can read and change what is sent. Logged as a warning
+    /// for mechanisms that show the secret itself.
     SaslPlaintext,
     /// TLS, and inside it the client authenticates by SASL.
     SaslSsl,

@@ -7,8 +7,9 @@ use millstream_protocol::sasl::Secret;
 use super::StoreType;
 
 /// TLS as configured (`ssl.*`). Used if [`SecurityProtocol::uses_tls`](super::SecurityProtocol::uses_tls), and for an OAuth
-/// token endpoint, which may also be of whom the system trusts. Files are read by [`connect`](crate::KafkaClient::connect), and anew for later connections when they
-/// change; one that can not be used any more is logged, and what was read before stays in use.
+/// token endpoint, which may also be of whom the system trusts. Files are read by [`connect`](crate::KafkaClient::connect),
+/// and anew for later connections when they change; one that can not be used any more is logged, and what was read before
+/// stays in use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsConfig {
     /// `ssl.enabled.protocols` and `ssl.protocol`. Older versions are passed over beside these, and refused alone. Default

@@ -8,11 +8,13 @@ use thiserror::Error;
 use crate::ErrorCode;
 use crate::network::RequestError;
 
-/// Why a partition can not be read on. Its text fits after "failed to read orders-3: ".
+/// Why a partition can not be read on. Its text fits after "failed to read orders-3: ". The partition waits for a new
+/// position; nothing was skipped. What passes by itself (an election, a broker that is away) is no error, however long it
+/// lasts.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// Retention or a delete removed records that were not read yet.
+    /// Retention or DeleteRecords removed records that were not read yet (OFFSET_OUT_OF_RANGE).
     #[error("offset {position} is gone: the log now starts at {log_start_offset}")]
     OffsetBelowLogStart {
         /// Where reading was to go on.
@@ -20,7 +22,7 @@ pub enum FetchError {
         /// The first offset there is.
         log_start_offset: i64,
     },
-    /// The log ends before the position: it was truncated, or the position belongs to another topic.
+    /// The log ends before the position (OFFSET_OUT_OF_RANGE): it was truncated, or the position belongs to another topic.
     #[error("offset {position} does not exist: the log ends at {end_offset}")]
     OffsetBeyondEnd {
         /// Where reading was to go on.
@@ -54,7 +56,7 @@ pub enum FetchError {
         /// Where that epoch ends.
         end_offset: i64,
     },
-    /// The topic was deleted and created again under its name.
+    /// The topic was deleted and created again under its name, which its id shows (KIP-516; brokers from 2.8).
     #[error("the topic was deleted and recreated (id {} is now {}): offsets of the old one mean nothing in the new one", hex(.old_id), hex(.new_id))]
     TopicRecreated {
         /// The id that the position belongs to.
@@ -62,13 +64,13 @@ pub enum FetchError {
         /// The id of the topic that now bears the name.
         new_id: [u8; 16],
     },
-    /// No broker has known the partition for a while.
+    /// No broker has known the partition for [`FetchConfig::patience`](super::FetchConfig::patience).
     #[error("no broker has known the topic or partition for {after:?}: was it deleted?")]
     UnknownTopicOrPartition {
         /// How long it was asked for.
         after: Duration,
     },
-    /// The bytes at an offset are no batch.
+    /// The bytes at an offset are no batch. Checksums and records are looked at by the reader, not here.
     #[error("corrupt batch at offset {offset}: {detail}")]
     CorruptBatch {
         /// The offset field as it stands, or the position.
@@ -90,13 +92,14 @@ pub enum FetchError {
         /// Where reading was to go on.
         position: i64,
     },
-    /// The broker refused the partition, or kept failing.
+    /// The broker refused the partition, as without a permission, or kept failing for
+    /// [`FetchConfig::patience`](super::FetchConfig::patience).
     #[error("the broker answered {code}")]
     Broker {
         /// The code.
         code: ErrorCode,
     },
-    /// The request can not be made.
+    /// The request can not be made, or its answer can not be read.
     #[error(transparent)]
     Request(RequestError),
 }

@@ -13,7 +13,8 @@ pub enum FetchEvent {
     /// Whole batches, compressed as they are. They count as unread until
     /// [`Fetcher::release`](super::Fetcher::release) is called for them.
     Records(FetchedPartition),
-    /// The broker was asked and had nothing new: what idleness and bounded reads go by.
+    /// The broker was asked and had nothing new: what idleness and bounded reads go by. Comes with each such answer, about
+    /// every `fetch.max.wait.ms`; of several in a row that nobody has taken the newest stays.
     Progress {
         /// The partition.
         topic_partition: TopicPartition,
@@ -60,13 +61,14 @@ pub struct FetchedPartition {
     pub next_offset: i64,
     /// Leader epoch of the last batch, to be kept with `next_offset` (KIP-320).
     pub leader_epoch: i32,
-    /// The end of what is replicated.
+    /// The end of what is replicated: the offset after the last such record.
     pub high_watermark: i64,
-    /// The end of what is decided: no open transaction below it.
+    /// The end of what is decided: no open transaction below it (KIP-98).
     pub last_stable_offset: i64,
     /// The first offset that the broker still has; -1 if it does not say (before Fetch version 5).
     pub log_start_offset: i64,
-    /// The batches. Never empty, no partial batch at the end.
+    /// The batches. Never empty, no partial batch at the end. A slice of the answer: as long as it lives the whole answer
+    /// does, up to [`FetchConfig::max_bytes`](super::FetchConfig::max_bytes) or one batch; copy what is kept for long.
     pub records: Bytes,
     /// Aborted transactions in `records`, in the broker's order, which is not always by offset.
     pub aborted_transactions: Vec<AbortedTransaction>,

@@ -18,30 +18,32 @@ use crate::{ErrorCode, IsolationLevel, NO_TOPIC_ID, NodeId, Timestamp, TopicPart
 /// Bounds and habits of a [`Fetcher`]. Defaults are Kafka's, except the isolation level.
 #[derive(Clone, Debug)]
 pub struct FetchConfig {
-    /// Whether undecided and aborted records are wanted (`isolation.level`). Default: read committed.
+    /// Whether undecided and aborted records are wanted (`isolation.level`, KIP-98). Default: read committed.
     pub isolation_level: IsolationLevel,
-    /// How long the broker may wait for `min_bytes` (`fetch.max.wait.ms`).
+    /// How long the broker may wait for `min_bytes` (`fetch.max.wait.ms`), in whole milliseconds. Default 500 ms.
     pub max_wait: Duration,
-    /// Bytes worth an answer (`fetch.min.bytes`).
+    /// Bytes worth an answer (`fetch.min.bytes`). Default 1.
     pub min_bytes: i32,
-    /// Bytes of one answer (`fetch.max.bytes`); one batch may exceed it.
+    /// Bytes of one answer (`fetch.max.bytes`); one batch may exceed it (KIP-74). Default 50 MiB.
     pub max_bytes: i32,
-    /// Bytes of one partition in one answer (`max.partition.fetch.bytes`); one batch may exceed it.
+    /// Bytes of one partition in one answer (`max.partition.fetch.bytes`); one batch may exceed it (KIP-74). Default 1 MiB.
     pub max_partition_bytes: i32,
-    /// A partition with this many unread bytes is not asked for.
+    /// A partition with this many unread bytes is not asked for. Default 1 MiB (ours).
     pub partition_prefetch_bytes: usize,
     /// With this many unread bytes altogether, only partitions without any are asked for. Those always are: a reader that
-    /// waits for one partition may hold back the others.
+    /// waits for one partition may hold back the others. Default 64 MiB (ours).
     pub prefetch_bytes: usize,
-    /// How long the broker may take to answer, beyond `max_wait` (`request.timeout.ms`).
+    /// How long the broker may take to answer, beyond `max_wait` (`request.timeout.ms`). Default 30 s.
     pub request_timeout: Duration,
-    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`). Default 100 ms to 1 s.
     pub retry_backoff: ExponentialBackoff,
     /// How long errors are borne that may be permanent: an unknown topic, a corrupt answer (`default.api.timeout.ms`).
+    /// Default 60 s.
     pub patience: Duration,
-    /// Where this reader is (`client.rack`, KIP-392): a leader may then name a replica nearby to read from. Empty: nowhere.
+    /// Where this reader is (`client.rack`, KIP-392): a leader may then name a replica nearby to read from. Empty: nowhere,
+    /// the default.
     pub rack_id: Arc<str>,
-    /// After so long the leader is asked again which replica is near (`metadata.max.age.ms`).
+    /// After so long the leader is asked again which replica is near (`metadata.max.age.ms`). Default 5 min.
     pub read_replica_lease: Duration,
 }
 
@@ -72,7 +74,7 @@ impl Default for FetchConfig {
 pub struct FetchStart {
     /// The partition.
     pub topic_partition: TopicPartition,
-    /// The next offset to read.
+    /// The next offset to read, from 0; one outside the log comes back as a failed partition.
     pub offset: i64,
     /// Leader epoch of the record before `offset`, with which a truncation is noticed (KIP-320); -1 if not known.
     pub leader_epoch: i32,

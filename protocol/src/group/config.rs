@@ -9,7 +9,7 @@ use crate::backoff::ExponentialBackoff;
 /// Settings of a [`GroupMember`](super::GroupMember). The defaults are Kafka's.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
-    /// `group.id`.
+    /// `group.id`, not empty.
     pub group_id: Arc<str>,
     /// `group.instance.id`: makes the member static (KIP-345). It keeps its partitions over a restart within the session
     /// timeout, and does not leave when it ends.
@@ -17,7 +17,7 @@ pub struct GroupConfig {
     /// `session.timeout.ms`: without a heartbeat for so long the broker gives the partitions away, and the member itself
     /// declares them lost. Classic protocol; with KIP-848 it is the broker's setting. Default 45 s.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms`. Classic protocol; with KIP-848 the broker tells. Default 3 s.
+    /// `heartbeat.interval.ms`, below the session timeout. Classic protocol; with KIP-848 the broker tells. Default 3 s.
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`: how long the user may take between two polls; also how long a rebalance waits for a member.
     /// Default 5 min.
@@ -27,9 +27,10 @@ pub struct GroupConfig {
     pub assignors: Vec<Assignor>,
     /// `group.remote.assignor`: `uniform`, `range` or a broker's own; `None` takes the broker's default. KIP-848 only.
     pub remote_assignor: Option<Arc<str>>,
-    /// How long a broker may take to answer; a JoinGroup may take the rebalance timeout longer.
+    /// How long a broker may take to answer (`request.timeout.ms`); a JoinGroup may take the rebalance timeout longer.
+    /// Default 30 s.
     pub request_timeout: Duration,
-    /// Delay between repeated requests.
+    /// Delay between repeated requests (`retry.backoff.ms`, `retry.backoff.max.ms`). Default 100 ms to 1 s.
     pub retry_backoff: ExponentialBackoff,
 }
 

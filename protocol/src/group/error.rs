@@ -12,7 +12,7 @@ use crate::wire::{EncodeError, ReadError};
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Another member joined with the same `group.instance.id`.
+    /// Another member joined with the same `group.instance.id` (FENCED_INSTANCE_ID, KIP-345).
     #[error(
         "another member uses group.instance.id '{instance_id}'{}; each running member needs its own",
         if *.still_active { " and has not left" } else { " and has taken over" }
@@ -23,7 +23,7 @@ pub enum GroupError {
         /// KIP-848: the other one was there first (UNRELEASED_INSTANCE_ID).
         still_active: bool,
     },
-    /// The group has members with other assignors, or other kinds of members.
+    /// The group has members with other assignors, or other kinds of members (INCONSISTENT_GROUP_PROTOCOL).
     #[error(
         "the group's members do not share a partition.assignment.strategy with this one, or are no consumers ({code})"
     )]
@@ -51,7 +51,7 @@ pub enum GroupError {
         #[source]
         source: ReadError,
     },
-    /// A name is longer than the wire can carry.
+    /// A name is longer than the wire can carry: 32,767 bytes.
     #[error("a name is too long for the protocol")]
     Encode(#[from] EncodeError),
     /// A request can not be made, or its answer can not be read.

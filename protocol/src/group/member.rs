@@ -103,7 +103,7 @@ impl GroupMember {
         either!(mut self, member => member.handle_topics(now, topics));
     }
 
-    /// Takes the answer to a request.
+    /// Takes the answer to the request of `token`, or why there is none. Unknown tokens are ignored.
     pub fn handle_response(
         &mut self,
         now: Timestamp,
@@ -113,8 +113,8 @@ impl GroupMember {
         either!(mut self, member => member.handle_response(now, token, result));
     }
 
-    /// The next request. Each is for the group's coordinator. While a JoinGroup or SyncGroup is unanswered the broker reads
-    /// nothing else from its connection, so commits belong on another.
+    /// The next request to send at `now`, if any. Each is for the group's coordinator. While a JoinGroup or SyncGroup is
+    /// unanswered the broker reads nothing else from its connection, so commits belong on another.
     pub fn poll_request(&mut self, now: Timestamp) -> Option<OutgoingRequest> {
         either!(mut self, member => member.poll_request(now))
     }

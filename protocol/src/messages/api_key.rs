@@ -4,81 +4,130 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 /// An API of Kafka's protocol that Millstream speaks. The discriminant is the key on the wire.
+///
+/// Key on the wire, versions that our client uses ([`client_versions`](Self::client_versions)), versions that this crate
+/// reads and writes ([`codec_versions`](Self::codec_versions)):
+///
+/// ```
+/// # use millstream_protocol::ApiKey;
+/// for (api, key, client, codec) in [
+///     (ApiKey::Produce, 0, 3..=12, 3..=12),
+///     (ApiKey::Fetch, 1, 4..=12, 4..=12),
+///     (ApiKey::ListOffsets, 2, 1..=10, 1..=10),
+///     (ApiKey::Metadata, 3, 4..=12, 0..=13),
+///     (ApiKey::OffsetCommit, 8, 2..=9, 2..=9),
+///     (ApiKey::OffsetFetch, 9, 1..=9, 1..=9),
+///     (ApiKey::FindCoordinator, 10, 0..=4, 0..=6),
+///     (ApiKey::JoinGroup, 11, 2..=9, 0..=9),
+///     (ApiKey::Heartbeat, 12, 1..=4, 0..=4),
+///     (ApiKey::LeaveGroup, 13, 1..=5, 0..=5),
+///     (ApiKey::SyncGroup, 14, 1..=5, 0..=5),
+///     (ApiKey::DescribeGroups, 15, 1..=6, 0..=6),
+///     (ApiKey::ListGroups, 16, 1..=5, 0..=5),
+///     (ApiKey::SaslHandshake, 17, 0..=1, 0..=1),
+///     (ApiKey::ApiVersions, 18, 0..=4, 0..=4),
+///     (ApiKey::CreateTopics, 19, 2..=7, 2..=7),
+///     (ApiKey::DeleteTopics, 20, 1..=6, 1..=6),
+///     (ApiKey::DeleteRecords, 21, 0..=2, 0..=2),
+///     (ApiKey::InitProducerId, 22, 0..=5, 0..=5),
+///     (ApiKey::OffsetForLeaderEpoch, 23, 2..=4, 2..=4),
+///     (ApiKey::AddPartitionsToTxn, 24, 0..=3, 0..=5),
+///     (ApiKey::AddOffsetsToTxn, 25, 0..=4, 0..=4),
+///     (ApiKey::EndTxn, 26, 0..=5, 0..=5),
+///     (ApiKey::WriteTxnMarkers, 27, 1..=1, 1..=1),
+///     (ApiKey::TxnOffsetCommit, 28, 0..=5, 0..=5),
+///     (ApiKey::DescribeAcls, 29, 1..=3, 1..=3),
+///     (ApiKey::DescribeConfigs, 32, 1..=4, 1..=4),
+///     (ApiKey::SaslAuthenticate, 36, 0..=2, 0..=2),
+///     (ApiKey::CreatePartitions, 37, 0..=3, 0..=3),
+///     (ApiKey::DeleteGroups, 42, 0..=2, 0..=2),
+///     (ApiKey::IncrementalAlterConfigs, 44, 0..=1, 0..=1),
+///     (ApiKey::OffsetDelete, 47, 0..=0, 0..=0),
+///     (ApiKey::DescribeCluster, 60, 0..=2, 0..=2),
+///     (ApiKey::DescribeProducers, 61, 0..=0, 0..=0),
+///     (ApiKey::DescribeTransactions, 65, 0..=0, 0..=0),
+///     (ApiKey::ListTransactions, 66, 0..=2, 0..=2),
+///     (ApiKey::ConsumerGroupHeartbeat, 68, 0..=1, 0..=1),
+///     (ApiKey::ConsumerGroupDescribe, 69, 0..=1, 0..=1),
+/// ] {
+///     assert_eq!((api.code(), api.client_versions(), api.codec_versions()), (key, client, codec));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i16)]
 #[non_exhaustive]
 pub enum ApiKey {
-    /// Append record batches.
+    /// Append record batches (format 2: KIP-98).
     Produce = 0,
-    /// Read record batches.
+    /// Read record batches (KIP-74, KIP-227, KIP-320, KIP-392).
     Fetch = 1,
-    /// Offsets by timestamp, earliest, latest.
+    /// Offsets by timestamp, earliest, latest (KIP-79).
     ListOffsets = 2,
     /// Brokers, topics, leaders.
     Metadata = 3,
     /// Commit a group's offsets.
     OffsetCommit = 8,
-    /// Read a group's offsets.
+    /// Read a group's offsets (stable ones: KIP-447).
     OffsetFetch = 9,
-    /// Find a group's or a transactional id's coordinator.
+    /// Find a group's or a transactional id's coordinator (several at once: KIP-699).
     FindCoordinator = 10,
-    /// Join a group, and wait until all have joined.
+    /// Join a group, and wait until all have joined (KIP-345, KIP-394).
     JoinGroup = 11,
     /// Stay in a group.
     Heartbeat = 12,
-    /// Leave a group, or remove members from it.
+    /// Leave a group, or remove members from it (KIP-345).
     LeaveGroup = 13,
     /// Hand out or get the assignment of a group.
     SyncGroup = 14,
     /// State and members of groups of the classic protocol.
     DescribeGroups = 15,
-    /// Groups a coordinator knows.
+    /// Groups a coordinator knows (KIP-518, KIP-848).
     ListGroups = 16,
-    /// Choose the mechanism of authentication.
+    /// Choose the mechanism of authentication (KIP-43, KIP-152).
     SaslHandshake = 17,
-    /// What the broker speaks, and the cluster's finalized features.
+    /// What the broker speaks, and the cluster's finalized features (KIP-35, KIP-511, KIP-584).
     ApiVersions = 18,
-    /// Create topics.
+    /// Create topics (KIP-4).
     CreateTopics = 19,
-    /// Delete topics.
+    /// Delete topics (KIP-4).
     DeleteTopics = 20,
-    /// Move the start of partitions forward.
+    /// Move the start of partitions forward (KIP-107).
     DeleteRecords = 21,
-    /// Get or bump a producer identity; fences older owners.
+    /// Get or bump a producer identity; fences older owners (KIP-98, KIP-360).
     InitProducerId = 22,
-    /// Where leader epochs end, to find truncation.
+    /// Where leader epochs end, to find truncation (KIP-320).
     OffsetForLeaderEpoch = 23,
-    /// Register partitions with a transaction.
+    /// Register partitions with a transaction (KIP-98; not under KIP-890's part 2).
     AddPartitionsToTxn = 24,
-    /// Register a group's offsets with a transaction.
+    /// Register a group's offsets with a transaction (KIP-98; not under KIP-890's part 2).
     AddOffsetsToTxn = 25,
-    /// Commit or abort a transaction.
+    /// Commit or abort a transaction (KIP-98, KIP-890).
     EndTxn = 26,
-    /// Write markers that end a transaction; also ends hanging ones.
+    /// Write markers that end a transaction; also ends hanging ones (KIP-98, KIP-664).
     WriteTxnMarkers = 27,
-    /// Commit a group's offsets within a transaction.
+    /// Commit a group's offsets within a transaction (KIP-98, KIP-447).
     TxnOffsetCommit = 28,
-    /// Permissions that match a filter.
+    /// Permissions that match a filter (KIP-140).
     DescribeAcls = 29,
-    /// Read configuration of topics and brokers.
+    /// Read configuration of topics and brokers (KIP-133).
     DescribeConfigs = 32,
-    /// Carry the bytes of the mechanism.
+    /// Carry the bytes of the mechanism (KIP-152, KIP-368).
     SaslAuthenticate = 36,
-    /// Add partitions to topics.
+    /// Add partitions to topics (KIP-195).
     CreatePartitions = 37,
-    /// Delete empty groups with their offsets.
+    /// Delete empty groups with their offsets (KIP-229).
     DeleteGroups = 42,
-    /// Change single properties of topics and brokers.
+    /// Change single properties of topics and brokers (KIP-339).
     IncrementalAlterConfigs = 44,
-    /// Delete a group's offsets of partitions it does not read.
+    /// Delete a group's offsets of partitions it does not read (KIP-496).
     OffsetDelete = 47,
-    /// Brokers, fenced ones too, and the controller.
+    /// Brokers, fenced ones too, and the controller (KIP-700, KIP-1073).
     DescribeCluster = 60,
-    /// Producers that write to partitions.
+    /// Producers that write to partitions (KIP-664).
     DescribeProducers = 61,
-    /// State of transactions by id.
+    /// State of transactions by id (KIP-664).
     DescribeTransactions = 65,
-    /// Transactions a coordinator knows.
+    /// Transactions a coordinator knows (KIP-664, KIP-994).
     ListTransactions = 66,
     /// Join, stay in and leave a group of the consumer protocol (KIP-848).
     ConsumerGroupHeartbeat = 68,
@@ -135,7 +184,7 @@ impl ApiKey {
         self as i16
     }
 
-    /// The API with key `code`, if we speak it.
+    /// The API with key `code`; `None` for one that we do not speak.
     #[must_use]
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|api| api.code() == code)

@@ -11,86 +11,87 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, Reader, RequestHeader, W
 ///
 /// Four APIs changed their shape between versions. Their requests may be filled in the newer shape alone, whatever the
 /// version they are then encoded in: FindCoordinator with `coordinator_keys`, OffsetFetch with `groups`, LeaveGroup with
-/// `members`, DeleteTopics with `topics`. The first three, decoded from an older version, have both shapes filled. AddPartitionsToTxn is the
-/// exception, as its newer shape is not for clients: versions up to 3 use the `v3_and_below_*` fields.
+/// `members`, DeleteTopics with `topics`. The first three, decoded from an older version, have both shapes filled.
+/// AddPartitionsToTxn is the exception, as its newer shape is not for clients: versions up to 3 use the `v3_and_below_*`
+/// fields.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// Produce.
+    /// Of [`ApiKey::Produce`].
     Produce(ProduceRequest),
-    /// Fetch.
+    /// Of [`ApiKey::Fetch`].
     Fetch(FetchRequest),
-    /// ListOffsets.
+    /// Of [`ApiKey::ListOffsets`].
     ListOffsets(kp::ListOffsetsRequest),
-    /// Metadata.
+    /// Of [`ApiKey::Metadata`].
     Metadata(kp::MetadataRequest),
-    /// OffsetCommit.
+    /// Of [`ApiKey::OffsetCommit`].
     OffsetCommit(kp::OffsetCommitRequest),
-    /// OffsetFetch.
+    /// Of [`ApiKey::OffsetFetch`].
     OffsetFetch(kp::OffsetFetchRequest),
-    /// FindCoordinator.
+    /// Of [`ApiKey::FindCoordinator`].
     FindCoordinator(kp::FindCoordinatorRequest),
-    /// ApiVersions.
+    /// Of [`ApiKey::ApiVersions`].
     ApiVersions(ApiVersionsRequest),
-    /// CreateTopics.
+    /// Of [`ApiKey::CreateTopics`].
     CreateTopics(kp::CreateTopicsRequest),
-    /// DeleteTopics.
+    /// Of [`ApiKey::DeleteTopics`].
     DeleteTopics(kp::DeleteTopicsRequest),
-    /// InitProducerId.
+    /// Of [`ApiKey::InitProducerId`].
     InitProducerId(kp::InitProducerIdRequest),
-    /// AddPartitionsToTxn.
+    /// Of [`ApiKey::AddPartitionsToTxn`].
     AddPartitionsToTxn(kp::AddPartitionsToTxnRequest),
-    /// EndTxn.
+    /// Of [`ApiKey::EndTxn`].
     EndTxn(kp::EndTxnRequest),
-    /// DescribeConfigs.
+    /// Of [`ApiKey::DescribeConfigs`].
     DescribeConfigs(kp::DescribeConfigsRequest),
-    /// DescribeTransactions.
+    /// Of [`ApiKey::DescribeTransactions`].
     DescribeTransactions(kp::DescribeTransactionsRequest),
-    /// ListTransactions.
+    /// Of [`ApiKey::ListTransactions`].
     ListTransactions(kp::ListTransactionsRequest),
-    /// JoinGroup.
+    /// Of [`ApiKey::JoinGroup`].
     JoinGroup(kp::JoinGroupRequest),
-    /// Heartbeat.
+    /// Of [`ApiKey::Heartbeat`].
     Heartbeat(kp::HeartbeatRequest),
-    /// LeaveGroup.
+    /// Of [`ApiKey::LeaveGroup`].
     LeaveGroup(kp::LeaveGroupRequest),
-    /// SyncGroup.
+    /// Of [`ApiKey::SyncGroup`].
     SyncGroup(kp::SyncGroupRequest),
-    /// DescribeGroups.
+    /// Of [`ApiKey::DescribeGroups`].
     DescribeGroups(kp::DescribeGroupsRequest),
-    /// ListGroups.
+    /// Of [`ApiKey::ListGroups`].
     ListGroups(kp::ListGroupsRequest),
-    /// SaslHandshake.
+    /// Of [`ApiKey::SaslHandshake`].
     SaslHandshake(kp::SaslHandshakeRequest),
-    /// DeleteRecords.
+    /// Of [`ApiKey::DeleteRecords`].
     DeleteRecords(kp::DeleteRecordsRequest),
-    /// OffsetForLeaderEpoch.
+    /// Of [`ApiKey::OffsetForLeaderEpoch`].
     OffsetForLeaderEpoch(kp::OffsetForLeaderEpochRequest),
-    /// AddOffsetsToTxn.
+    /// Of [`ApiKey::AddOffsetsToTxn`].
     AddOffsetsToTxn(kp::AddOffsetsToTxnRequest),
-    /// WriteTxnMarkers.
+    /// Of [`ApiKey::WriteTxnMarkers`].
     WriteTxnMarkers(kp::WriteTxnMarkersRequest),
-    /// TxnOffsetCommit.
+    /// Of [`ApiKey::TxnOffsetCommit`].
     TxnOffsetCommit(kp::TxnOffsetCommitRequest),
-    /// DescribeAcls.
+    /// Of [`ApiKey::DescribeAcls`].
     DescribeAcls(kp::DescribeAclsRequest),
-    /// SaslAuthenticate.
+    /// Of [`ApiKey::SaslAuthenticate`].
     SaslAuthenticate(kp::SaslAuthenticateRequest),
-    /// CreatePartitions.
+    /// Of [`ApiKey::CreatePartitions`].
     CreatePartitions(kp::CreatePartitionsRequest),
-    /// DeleteGroups.
+    /// Of [`ApiKey::DeleteGroups`].
     DeleteGroups(kp::DeleteGroupsRequest),
-    /// IncrementalAlterConfigs.
+    /// Of [`ApiKey::IncrementalAlterConfigs`].
     IncrementalAlterConfigs(kp::IncrementalAlterConfigsRequest),
-    /// OffsetDelete.
+    /// Of [`ApiKey::OffsetDelete`].
     OffsetDelete(kp::OffsetDeleteRequest),
-    /// DescribeCluster.
+    /// Of [`ApiKey::DescribeCluster`].
     DescribeCluster(kp::DescribeClusterRequest),
-    /// DescribeProducers.
+    /// Of [`ApiKey::DescribeProducers`].
     DescribeProducers(kp::DescribeProducersRequest),
-    /// ConsumerGroupHeartbeat.
+    /// Of [`ApiKey::ConsumerGroupHeartbeat`].
     ConsumerGroupHeartbeat(kp::ConsumerGroupHeartbeatRequest),
-    /// ConsumerGroupDescribe.
+    /// Of [`ApiKey::ConsumerGroupDescribe`].
     ConsumerGroupDescribe(kp::ConsumerGroupDescribeRequest),
 }
 

@@ -17,81 +17,81 @@ use crate::wire::{Direction, EncodeError, EncodedFrame, ResponseHeader, WireErro
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Response {
-    /// Produce.
+    /// Of [`ApiKey::Produce`].
     Produce(ProduceResponse),
-    /// Fetch.
+    /// Of [`ApiKey::Fetch`].
     Fetch(FetchResponse),
-    /// ListOffsets.
+    /// Of [`ApiKey::ListOffsets`].
     ListOffsets(kp::ListOffsetsResponse),
-    /// Metadata.
+    /// Of [`ApiKey::Metadata`].
     Metadata(kp::MetadataResponse),
-    /// OffsetCommit.
+    /// Of [`ApiKey::OffsetCommit`].
     OffsetCommit(kp::OffsetCommitResponse),
-    /// OffsetFetch.
+    /// Of [`ApiKey::OffsetFetch`].
     OffsetFetch(kp::OffsetFetchResponse),
-    /// FindCoordinator.
+    /// Of [`ApiKey::FindCoordinator`].
     FindCoordinator(kp::FindCoordinatorResponse),
-    /// ApiVersions.
+    /// Of [`ApiKey::ApiVersions`].
     ApiVersions(ApiVersionsResponse),
-    /// CreateTopics.
+    /// Of [`ApiKey::CreateTopics`].
     CreateTopics(kp::CreateTopicsResponse),
-    /// DeleteTopics.
+    /// Of [`ApiKey::DeleteTopics`].
     DeleteTopics(kp::DeleteTopicsResponse),
-    /// InitProducerId.
+    /// Of [`ApiKey::InitProducerId`].
     InitProducerId(kp::InitProducerIdResponse),
-    /// AddPartitionsToTxn.
+    /// Of [`ApiKey::AddPartitionsToTxn`].
     AddPartitionsToTxn(kp::AddPartitionsToTxnResponse),
-    /// EndTxn.
+    /// Of [`ApiKey::EndTxn`].
     EndTxn(kp::EndTxnResponse),
-    /// DescribeConfigs.
+    /// Of [`ApiKey::DescribeConfigs`].
     DescribeConfigs(kp::DescribeConfigsResponse),
-    /// DescribeTransactions.
+    /// Of [`ApiKey::DescribeTransactions`].
     DescribeTransactions(kp::DescribeTransactionsResponse),
-    /// ListTransactions.
+    /// Of [`ApiKey::ListTransactions`].
     ListTransactions(kp::ListTransactionsResponse),
-    /// JoinGroup.
+    /// Of [`ApiKey::JoinGroup`].
     JoinGroup(kp::JoinGroupResponse),
-    /// Heartbeat.
+    /// Of [`ApiKey::Heartbeat`].
     Heartbeat(kp::HeartbeatResponse),
-    /// LeaveGroup.
+    /// Of [`ApiKey::LeaveGroup`].
     LeaveGroup(kp::LeaveGroupResponse),
-    /// SyncGroup.
+    /// Of [`ApiKey::SyncGroup`].
     SyncGroup(kp::SyncGroupResponse),
-    /// DescribeGroups.
+    /// Of [`ApiKey::DescribeGroups`].
     DescribeGroups(kp::DescribeGroupsResponse),
-    /// ListGroups.
+    /// Of [`ApiKey::ListGroups`].
     ListGroups(kp::ListGroupsResponse),
-    /// SaslHandshake.
+    /// Of [`ApiKey::SaslHandshake`].
     SaslHandshake(kp::SaslHandshakeResponse),
-    /// DeleteRecords.
+    /// Of [`ApiKey::DeleteRecords`].
     DeleteRecords(kp::DeleteRecordsResponse),
-    /// OffsetForLeaderEpoch.
+    /// Of [`ApiKey::OffsetForLeaderEpoch`].
     OffsetForLeaderEpoch(kp::OffsetForLeaderEpochResponse),
-    /// AddOffsetsToTxn.
+    /// Of [`ApiKey::AddOffsetsToTxn`].
     AddOffsetsToTxn(kp::AddOffsetsToTxnResponse),
-    /// WriteTxnMarkers.
+    /// Of [`ApiKey::WriteTxnMarkers`].
     WriteTxnMarkers(kp::WriteTxnMarkersResponse),
-    /// TxnOffsetCommit.
+    /// Of [`ApiKey::TxnOffsetCommit`].
     TxnOffsetCommit(kp::TxnOffsetCommitResponse),
-    /// DescribeAcls.
+    /// Of [`ApiKey::DescribeAcls`].
     DescribeAcls(kp::DescribeAclsResponse),
-    /// SaslAuthenticate.
+    /// Of [`ApiKey::SaslAuthenticate`].
     SaslAuthenticate(kp::SaslAuthenticateResponse),
-    /// CreatePartitions.
+    /// Of [`ApiKey::CreatePartitions`].
     CreatePartitions(kp::CreatePartitionsResponse),
-    /// DeleteGroups.
+    /// Of [`ApiKey::DeleteGroups`].
     DeleteGroups(kp::DeleteGroupsResponse),
-    /// IncrementalAlterConfigs.
+    /// Of [`ApiKey::IncrementalAlterConfigs`].
     IncrementalAlterConfigs(kp::IncrementalAlterConfigsResponse),
-    /// OffsetDelete.
+    /// Of [`ApiKey::OffsetDelete`].
     OffsetDelete(kp::OffsetDeleteResponse),
-    /// DescribeCluster.
+    /// Of [`ApiKey::DescribeCluster`].
     DescribeCluster(kp::DescribeClusterResponse),
-    /// DescribeProducers.
+    /// Of [`ApiKey::DescribeProducers`].
     DescribeProducers(kp::DescribeProducersResponse),
-    /// ConsumerGroupHeartbeat.
+    /// Of [`ApiKey::ConsumerGroupHeartbeat`].
     ConsumerGroupHeartbeat(kp::ConsumerGroupHeartbeatResponse),
-    /// ConsumerGroupDescribe.
+    /// Of [`ApiKey::ConsumerGroupDescribe`].
     ConsumerGroupDescribe(kp::ConsumerGroupDescribeResponse),
 }
 

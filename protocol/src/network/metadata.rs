@@ -50,7 +50,7 @@ pub struct BrokerEndpoint {
 /// A topic as last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicMetadata {
-    /// All zero if the broker gives none (before 2.8).
+    /// The topic's id (KIP-516). All zero if the broker gives none (before 2.8).
     pub topic_id: [u8; 16],
     /// Every partition ever seen of this topic id. A broker may leave out one for a moment, so they only grow.
     pub partitions: BTreeMap<i32, PartitionMetadata>,
@@ -74,7 +74,7 @@ pub struct PartitionMetadata {
 pub struct Leader {
     /// The leading broker.
     pub node: NodeId,
-    /// Its epoch; -1 if unknown.
+    /// Its epoch (KIP-320); -1 if unknown.
     pub epoch: i32,
 }
 
@@ -106,13 +106,13 @@ impl Metadata {
         self.revision
     }
 
-    /// The cluster's id, once known.
+    /// The cluster's id (KIP-78), once known.
     #[must_use]
     pub fn cluster_id(&self) -> Option<&Arc<str>> {
         self.cluster_id.as_ref()
     }
 
-    /// The controller, if one is known.
+    /// The controller, if one is known; under KRaft any broker, which passes requests on.
     #[must_use]
     pub fn controller(&self) -> Option<NodeId> {
         self.controller
@@ -143,7 +143,8 @@ impl Metadata {
         Some(Leader { node: found.leader?, epoch: found.leader_epoch })
     }
 
-    /// Takes a leader that a Produce or Fetch answer named (KIP-951) if it is newer and its broker known.
+    /// Takes a leader that a Produce or Fetch answer named (KIP-951) if its epoch is newer and its broker known. True if it
+    /// was taken.
     pub fn apply_leader_hint(
         &mut self,
         partition: &TopicPartition,

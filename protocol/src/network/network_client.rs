@@ -127,7 +127,8 @@ impl NetworkClient {
         }
     }
 
-    /// Sends a request over the class's common connection. Its outcome is one [`NetworkEvent::Response`].
+    /// Sends a request over the class's common connection, connecting and finding out what is missing. Its outcome is one
+    /// [`NetworkEvent::Response`]; a request is sent once, and repeating it is the sender's business.
     pub fn send(&mut self, now: Timestamp, request: OutgoingRequest) {
         self.send_on_lane(now, request, 0);
     }
@@ -224,7 +225,7 @@ impl NetworkClient {
         &self.metadata
     }
 
-    /// Asks for fresh metadata: something they said turned out wrong. Coalesced, with backoff.
+    /// Asks for fresh metadata: something they said turned out wrong. Coalesced, with backoff (`retry.backoff.ms`).
     pub fn request_metadata_update(&mut self, now: Timestamp) {
         self.refresh.request(now, &mut self.jitter);
         self.route_waiting(now);
@@ -271,7 +272,8 @@ impl NetworkClient {
         }
     }
 
-    /// The finalized level of `transaction.version` (KIP-890): 2 means that EndTxn bumps the epoch. 0 if the cluster has none.
+    /// The finalized level of `transaction.version` (KIP-890): 2 means that EndTxn bumps the epoch. 0 if the cluster has
+    /// none.
     #[must_use]
     pub fn transaction_version(&self) -> i16 {
         self.features.level("transaction.version")

@@ -19,6 +19,7 @@ pub struct OutgoingRequest {
     /// The highest version the sender can use, if lower than what both sides speak: TV1 transactions need
     /// Produce 11 and EndTxn 4 at most (KIP-890).
     pub max_version: Option<i16>,
-    /// How long it may wait to be sent, and then how long the broker may take to answer.
+    /// How long it may wait to be sent, and then how long the broker may take to answer; the second is
+    /// [`NetworkConfig::request_timeout`](super::NetworkConfig::request_timeout) at most, but for a JoinGroup.
     pub timeout: Duration,
 }

@@ -34,12 +34,12 @@ pub enum RequestError {
         /// True if the request was sent: its outcome is unknown.
         sent: bool,
     },
-    /// No broker could be reached at all.
+    /// No broker could be reached at all, within the request's time or because every address speaks something else.
     #[error("no broker can be reached: {}", list(.failures))]
     BootstrapFailed {
         /// Every address tried, with the last reason.
         failures: Vec<AddressFailure>,
-        /// How long it was tried.
+        /// The time it had, not the time it took.
         after: Duration,
     },
     /// TLS or SASL stands in the way. The request was not sent, and the next one would not be either.
@@ -50,7 +50,7 @@ pub enum RequestError {
         /// What TLS or SASL failed on.
         reason: DisconnectReason,
     },
-    /// The broker does not speak a version that we speak, or that the request needs.
+    /// The broker does not speak a version that we speak, or that the request needs (KIP-35). It was not sent.
     #[error(
         "the broker {}, this request needs {ours_min} to {ours_max}",
         offered_versions(*api, *theirs_min, *theirs_max)
@@ -83,19 +83,19 @@ pub enum RequestError {
         /// Whom the request was for.
         destination: Destination,
     },
-    /// The request can not be written in the negotiated version.
+    /// The request can not be written in the negotiated version: a field is set that it does not have.
     #[error("the request can not be written")]
     Encode(#[from] EncodeError),
     /// The answer can not be read. The broker has acted on the request.
     #[error("the answer can not be read")]
     Decode(#[from] WireError),
-    /// The client was closed.
+    /// The client was closed. Requests under way may have been carried out.
     #[error("the client is closed")]
     Closed,
 }
 
 impl RequestError {
-    /// True if the broker may have acted on the request.
+    /// True if the broker may have acted on the request. If false, it has not.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self {
@@ -110,7 +110,8 @@ impl RequestError {
         }
     }
 
-    /// True if the same request may succeed later: nothing about it was refused.
+    /// True if the same request may succeed later: nothing about it was refused. Not for
+    /// [`BootstrapFailed`](Self::BootstrapFailed), which has been tried for all the time it had.
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         matches!(self, Self::Disconnected { .. } | Self::TimedOut { .. } | Self::UnknownNode { .. })

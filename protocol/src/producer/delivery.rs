@@ -3,7 +3,7 @@
 use crate::records::SealedBatch;
 use crate::transaction::ProduceError;
 
-/// Names a batch whose fate its sender wants to hear of. Chosen by the sender.
+/// Names a batch whose fate its sender wants to hear of. Chosen by the sender; two that are under way need different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
 
@@ -12,7 +12,7 @@ pub struct BatchId(pub u64);
 pub struct Delivery {
     /// The batch.
     pub batch_id: BatchId,
-    /// Index, in the batch as it was given, of the first record that this is about.
+    /// Index, in the batch as it was given, of the first record that this is about, from 0.
     pub first_record: i32,
     /// Records that this is about.
     pub record_count: i32,

@@ -1,7 +1,7 @@
 //! Which partition a record with a key belongs to: the same as Java's default partitioner chooses.
 
-/// The partition of `key` among `partitions` (at least 1), bit for bit as Java's producer: murmur2, sign bit cleared, modulo
-/// the number of all partitions, available or not.
+/// The partition of `key` among `partitions` (below 1 counts as 1), bit for bit as Java's producer: murmur2, sign bit
+/// cleared, modulo the number of all partitions, available or not.
 #[must_use]
 pub fn partition_for_key(key: &[u8], partitions: i32) -> i32 {
     i32::try_from((murmur2(key) & 0x7fff_ffff) % partitions.max(1).unsigned_abs()).unwrap_or(0)

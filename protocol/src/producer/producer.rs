@@ -99,7 +99,8 @@ impl Producer {
 
     /// Fences: asks for an identity as the newest producer of the transactional id. Drops everything queued, forgets
     /// everything in flight, clears every error. Ends with [`ProducerEvent::Initialized`];
-    /// [`ProduceError::ConcurrentTransactions`] after one try that met an open transaction.
+    /// [`ProduceError::ConcurrentTransactions`] after one try that met an open transaction. Only for a transactional id: an
+    /// idempotent producer asks for its identity with its first batch, and tells no end of this.
     pub fn init_transactions(&mut self, now: Timestamp) {
         self.reset(&ProduceError::Abortable { cause: AbortCause::Discarded });
         self.transactions.init(now);

@@ -12,16 +12,18 @@ pub struct ProducerConfig {
     /// Identity and transactions.
     pub transaction: TransactionConfig,
     /// Bytes that may wait or be in flight (`buffer.memory`), once for the open transaction and once for later ones.
+    /// Default 32 MiB.
     pub buffer_memory: usize,
-    /// Bytes of batches in one request (`max.request.size`); one batch alone may exceed it.
+    /// Bytes of batches in one request (`max.request.size`); one batch alone may exceed it. Default 1 MiB.
     pub max_request_size: usize,
-    /// Requests in flight per broker (`max.in.flight.requests.per.connection`), 1 to 5.
+    /// Requests in flight per broker (`max.in.flight.requests.per.connection`), 1 to 5 (KIP-98). Default 5.
     pub max_in_flight: usize,
-    /// How long a batch may take from when it can be sent (`delivery.timeout.ms`).
+    /// How long a batch may take from when it can be sent (`delivery.timeout.ms`, KIP-91). An answer that is under way is
+    /// waited for. Default 120 s.
     pub delivery_timeout: Duration,
-    /// How long the broker may take to answer (`request.timeout.ms`).
+    /// How long the broker may take to answer (`request.timeout.ms`), and to wait for replicas. Default 30 s.
     pub request_timeout: Duration,
-    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`). Default 100 ms to 1 s.
     pub retry_backoff: ExponentialBackoff,
 }
 

@@ -10,11 +10,12 @@ use crate::{ProducerIdAndEpoch, TopicPartition};
 /// batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProducerEvent {
-    /// The end of `init_transactions`.
+    /// The end of `init_transactions` of a transactional producer. An idempotent one whose identity can not be had fails its
+    /// batches instead.
     Initialized(Result<ProducerIdAndEpoch, ProduceError>),
-    /// The end of `bump_epoch`.
+    /// The end of `bump_epoch`: the identity that the next transaction uses.
     EpochBumped(Result<ProducerIdAndEpoch, ProduceError>),
-    /// The end of every `flush` of this tag so far.
+    /// The end of every `flush` of this tag so far: nothing of it is queued or in flight, or the transaction has failed.
     Flushed {
         /// The tag.
         tag: u64,

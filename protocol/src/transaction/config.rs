@@ -12,13 +12,14 @@ use crate::backoff::ExponentialBackoff;
 pub struct TransactionConfig {
     /// `transactional.id`; `None` for an idempotent producer, which asks for an identity only.
     pub transactional_id: Option<Arc<str>>,
-    /// After which the coordinator aborts an open transaction by itself (`transaction.timeout.ms`).
+    /// After which the coordinator aborts an open transaction by itself (`transaction.timeout.ms`), in whole milliseconds; at
+    /// most the broker's `transaction.max.timeout.ms`. Default 60 s.
     pub transaction_timeout: Duration,
-    /// How long the broker may take to answer (`request.timeout.ms`).
+    /// How long the broker may take to answer (`request.timeout.ms`). Default 30 s.
     pub request_timeout: Duration,
-    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    /// Between tries of what failed (`retry.backoff.ms`, `retry.backoff.max.ms`). Default 100 ms to 1 s.
     pub retry_backoff: ExponentialBackoff,
-    /// How long an identity, or an abort, is tried for (`max.block.ms`).
+    /// How long an identity, offsets of a group, or an abort is tried for (`max.block.ms`). Default 60 s.
     pub max_block: Duration,
 }
 
@@ -42,7 +43,7 @@ impl TransactionConfig {
 /// What became of a verb, or of the open transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionEvent {
-    /// The end of `init`.
+    /// The end of `init`, of an idempotent producer too.
     Initialized(Result<ProducerIdAndEpoch, ProduceError>),
     /// The end of `bump`.
     EpochBumped(Result<ProducerIdAndEpoch, ProduceError>),

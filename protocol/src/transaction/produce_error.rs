@@ -30,7 +30,8 @@ pub enum ProduceError {
         /// PRODUCER_FENCED, or INVALID_PRODUCER_EPOCH from older versions.
         code: ErrorCode,
     },
-    /// The transaction can not be committed any more. The producer serves again after an abort or `init`.
+    /// The transaction can not be committed any more. The producer serves again after an abort or `init`. From an idempotent
+    /// producer, which has no transaction: the batch is not known to be written, and the producer goes on.
     #[error("the transaction can not be committed: {cause}")]
     Abortable {
         /// Why.
@@ -53,7 +54,7 @@ pub enum ProduceError {
         /// The id.
         transactional_id: Arc<str>,
     },
-    /// The broker refuses such a long transaction timeout.
+    /// The broker refuses such a long transaction timeout (INVALID_TRANSACTION_TIMEOUT).
     #[error(
         "transaction.timeout.ms {} is above the broker's transaction.max.timeout.ms: lower the one or raise the other",
         timeout.as_millis()
@@ -62,7 +63,8 @@ pub enum ProduceError {
         /// What was asked for.
         timeout: Duration,
     },
-    /// No transaction may be opened so close to the last epoch: bump the epoch first, which renews the producer id.
+    /// No transaction may be opened so close to the last epoch (32766): bump the epoch first, which renews the producer id
+    /// (KIP-360).
     #[error("{identity} is near the last epoch: bump it before the next transaction")]
     EpochExhausted {
         /// The identity.
@@ -93,7 +95,8 @@ pub enum ProduceError {
         /// What the last try met.
         last: Option<Arc<str>>,
     },
-    /// Trying again would not help.
+    /// Trying again would not help. A transactional producer serves again after `init`; an idempotent one goes on with the
+    /// next batch.
     #[error("{cause}")]
     Fatal {
         /// Why.
@@ -131,7 +134,7 @@ pub enum AbortCause {
         /// The time.
         after: Duration,
     },
-    /// Its batches were dropped on demand.
+    /// Its batches were dropped on demand (discard, abort, `init`).
     #[error("its batches were discarded")]
     Discarded,
 }
@@ -152,7 +155,7 @@ pub enum FatalCause {
         /// The broker's explanation, if it gave one.
         message: Option<Arc<str>>,
     },
-    /// One record alone is larger than the topic allows.
+    /// One record alone is larger than the topic allows (MESSAGE_TOO_LARGE; `max.message.bytes`).
     #[error(
         "a record of {bytes} bytes for {topic_partition} is larger than the broker takes: raise max.message.bytes of the topic"
     )]
@@ -162,7 +165,7 @@ pub enum FatalCause {
         /// Size of the batch that holds the one record.
         bytes: usize,
     },
-    /// No broker has known the partition for a while.
+    /// No broker has known the partition for `delivery.timeout.ms`.
     #[error("no broker has known {topic_partition} for {after:?}: was the topic deleted?")]
     UnknownTopicOrPartition {
         /// The partition.
@@ -178,7 +181,7 @@ pub enum FatalCause {
         /// The transaction's tag.
         tag: u64,
     },
-    /// The batch can not be split.
+    /// The batch is larger than the topic allows, and can not be split because it can not be read back.
     #[error("a batch for {topic_partition} is too large and can not be split: {detail}")]
     SplitFailed {
         /// The partition.

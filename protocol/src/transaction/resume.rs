@@ -16,13 +16,13 @@ use crate::{ErrorCode, ProducerIdAndEpoch};
 pub struct PreparedTransaction {
     /// The transactional id.
     pub transactional_id: Arc<str>,
-    /// The identity that wrote the records.
+    /// The identity that wrote the records, both parts.
     pub producer: ProducerIdAndEpoch,
     /// The rules that it was written under.
     pub mode: TransactionMode,
 }
 
-/// What became of a prepared transaction.
+/// What became of a prepared transaction. Never a guess: what can not be known is told as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransactionOutcome {

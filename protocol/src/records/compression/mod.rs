@@ -109,7 +109,7 @@ pub struct UnknownCompressionName {
 /// Bounds on reading a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// Bytes one batch may have after decompression. Default 256 MiB.
+    /// Bytes one batch may have after decompression, its header not counted. Default 256 MiB.
     pub max_decompressed_batch_bytes: usize,
 }
 
@@ -147,7 +147,8 @@ impl DecompressError {
 /// reading task is right; a fresh one costs nothing until its first compressed batch.
 ///
 /// Each batch has memory of its own, which is used again once its block has been dropped, and is not
-/// cleared in between. A block that is kept, however small, keeps all of it.
+/// cleared in between. A block that is kept, however small, keeps all of it. Up to four outputs of at
+/// most 4 MiB each are remembered for their memory.
 #[derive(Default)]
 pub struct Decompressor {
     /// Memory that was handed out, from end to end.

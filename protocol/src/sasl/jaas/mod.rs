@@ -71,7 +71,7 @@ pub enum JaasProblem {
     /// An option twice.
     #[error("this option is given twice")]
     RepeatedOption,
-    /// Longer than any configuration.
+    /// Longer than any configuration: above 1 MiB.
     #[error("the text is too long")]
     TooLong,
 }
