@@ -207,8 +207,8 @@ impl Producer {
     /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits. `group` comes
     /// from [`GroupConsumer::group_metadata`](crate::GroupConsumer::group_metadata), at best asked right before: offsets of
     /// a member that is not in the group's generation any more are refused, so that no record counts twice. Each offset is
-    /// the next to read. One call at a time; an empty map asks nobody. By TxnOffsetCommit 0 to 5, under TV1 after
-    /// AddOffsetsToTxn; brokers before 2.5 do not check the member.
+    /// the next to read. One call at a time; an empty map asks nobody. By TxnOffsetCommit 3 to 5 (Kafka 2.5),
+    /// under TV1 after AddOffsetsToTxn.
     ///
     /// # Errors
     ///

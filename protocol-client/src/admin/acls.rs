@@ -141,22 +141,22 @@ pub struct AclFilter {
     pub permission: Option<AclPermission>,
 }
 
-/// A permission.
+/// A permission (KIP-11).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acl {
-    /// What it is about: the type,
+    /// The type of the resource that it is about.
     pub resource_type: AclResourceType,
-    /// the name,
+    /// The resource's name, or what its name starts with.
     pub resource_name: String,
-    /// and how the name is meant.
+    /// Which of the two the name is (KIP-290).
     pub pattern_type: AclPatternType,
-    /// Who, as `User:alice`; `User:*` is everyone.
+    /// Whom it is for, as `User:alice`; `User:*` is everyone.
     pub principal: String,
-    /// From where, an address; `*` is anywhere.
+    /// Where from, an address; `*` is anywhere.
     pub host: String,
-    /// Does what.
+    /// What is allowed or denied.
     pub operation: AclOperation,
-    /// And may, or may not.
+    /// Whether it is allowed or denied.
     pub permission: AclPermission,
 }
 

@@ -37,9 +37,9 @@ pub enum ResetTarget {
 /// A move of one partition's offset, planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetMove {
-    /// What is committed; `None` if nothing is.
+    /// What is committed, the next to read; `None` if nothing is.
     pub from: Option<i64>,
-    /// What is to be committed.
+    /// What is to be committed, the next to read. An offset that exists, or the end.
     pub to: i64,
     /// The leader epoch of the record before `to`; -1 if it is not known.
     pub leader_epoch: i32,

@@ -64,7 +64,7 @@ pub enum SendError {
         /// The bound in bytes.
         max_request_size: usize,
     },
-    /// The record can not be encoded: a negative timestamp, or more than 2^31 - 1 bytes. From a flush: its batch can not be
+    /// The record can not be encoded: a timestamp below -1, or more than 2^31 - 1 bytes. From a flush: its batch can not be
     /// compressed, and stays.
     #[error("{topic_partition}: {source}")]
     Encode {
