@@ -29,6 +29,7 @@
 //! | to | use | section |
 //! | --- | --- | --- |
 //! | connect | [`ClientConfig`], [`KafkaClient::connect`] | [Connect](#connect) |
+//! | set properties, read files of Java's clients | [`ClientConfig::set`], [`parse_properties`], [`properties`] | [Connect](#connect) |
 //! | read partitions from positions of your own | [`KafkaClient::partition_consumer`] | [Read partitions](#read-partitions) |
 //! | read as a member of a group | [`KafkaClient::group_consumer`] | [Read in a group](#read-in-a-group) |
 //! | write records | [`KafkaClient::record_producer`] | [Write records](#write-records) |
@@ -37,7 +38,10 @@
 //! | read, process, write exactly once | [`Producer::send_offsets_to_transaction`] | [Read, process, write](#read-process-write) |
 //! | end another process's transaction | [`KafkaClient::finish_transaction`] | [Resume and finish](#resume-and-finish) |
 //! | look after topics, groups, transactions | [`KafkaClient`]'s other methods | [Administer](#administer) |
-//! | encrypt, authenticate | `ssl.*`, `sasl.*` | [Security](#security) |
+//! | encrypt, authenticate | [`SecurityProtocol`], [`TlsConfig`], [`SaslConfig`] | [Security](#security) |
+//! | know what to do about an error | [`ClientError`], [`ProduceError`] and others | [Errors](#errors) |
+//! | call from threads, drop futures | | [Tasks, threads, cancellation](#tasks-threads-cancellation) |
+//! | know what it takes, and see how it is | | [Memory](#memory), [Watching it](#watching-it) |
 //! | find out why nothing connects | [`probe_broker`] | [Errors](#errors) |
 //!
 //! # What it guarantees
@@ -363,7 +367,7 @@
 //! | `Abortable` | in a transaction: abort, write it again in another. Without: the batch is not known to be written |
 //! | `UnknownOutcome` | `init_transactions`, then look at the output before writing anything again |
 //! | `Fenced` | stop: another process owns the transactional id (or the broker timed the transaction out) |
-//! | `ConcurrentTransactions`, `TimedOut` | call again |
+//! | `ConcurrentTransactions`, `TimedOut` | call again; after offsets of a group, abort first |
 //! | `BumpRequired`, `EpochExhausted` | [`Producer::bump_epoch`] |
 //! | `InvalidTransactionTimeout`, `InvalidState` | change the configuration, or the order of calls |
 //! | `Fatal` | mend the cause, which it names, before anything else is written |
