@@ -181,8 +181,8 @@ impl GroupConsumer {
         Ok(event)
     }
 
-    /// Says that the last event is dealt with, without asking for another: for long work behind a revocation.
-    /// `max.poll.interval.ms` goes on running.
+    /// Says that the last event is dealt with, without asking for another: so a revocation goes through before other work that
+    /// takes long. `max.poll.interval.ms` goes on running.
     pub fn acknowledge(&mut self) {
         if let Some((partition, position)) = self.handed_out.take() {
             self.shared.lock().processed.insert(partition, position);
@@ -255,7 +255,8 @@ impl GroupConsumer {
     /// # Errors
     ///
     /// [`CommitError::NotOwned`] names partitions that were taken away meanwhile; the others are committed.
-    /// [`CommitError::TimedOut`], [`CommitError::Broker`] for a refusal, [`CommitError::Closed`].
+    /// [`CommitError::TimedOut`], [`CommitError::Broker`] for a refusal, [`CommitError::Request`] if no broker could be reached
+    /// for `request.timeout.ms`, [`CommitError::Closed`].
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         let committed = self.send_commit(None);
         committed.await.unwrap_or(Err(CommitError::Closed))
