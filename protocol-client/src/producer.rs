@@ -130,8 +130,8 @@ impl Producer {
     }
 
     /// As [`send_batch`](Self::send_batch); what becomes of the batch is told to [`on_delivery`](Self::on_delivery), part
-    /// by part if the broker takes it only in parts, each record once. `batch_id` is the caller's own number, `begun_at` when it got its first record, from where
-    /// `delivery.timeout.ms` counts.
+    /// by part if the broker takes it only in parts, each record once. `batch_id` is the caller's own number; `begun_at` is when
+    /// the batch got its first record, from where its `delivery.timeout.ms` counts.
     pub fn send_reported_batch(
         &self,
         partition: TopicPartition,
