@@ -66,7 +66,7 @@ impl KafkaClient {
     /// # Errors
     ///
     /// [`ClientError::Config`] for a configuration that contradicts itself, or a store that can not be used.
-    /// [`ClientError::NoBrokerReachable`] after 8 s, or `default.api.timeout.ms` if that is shorter or was set by name,
+    /// [`ClientError::NoBrokerReachable`] after 8 s, or `default.api.timeout.ms` if that was set,
     /// naming each address tried and why it failed; at once if every address speaks something else than Kafka.
     /// [`ClientError::TimedOut`] in the same time if something answers and is not ready. [`ClientError::Security`] at once
     /// for a certificate or credentials that are not accepted.
@@ -105,10 +105,11 @@ impl KafkaClient {
     /// works inside the brokers' network shows here, by name, and not as calls that never end.
     async fn reach_cluster(&self) -> Result<(), ClientError> {
         let config = &self.shared.config;
-        let limit = if config.is_explicit("default.api.timeout.ms") {
-            config.default_api_timeout
+        let is_default = config.default_api_timeout == ClientConfig::DEFAULT_API_TIMEOUT;
+        let limit = if is_default && !config.is_explicit("default.api.timeout.ms") {
+            CONNECT_LIMIT
         } else {
-            config.default_api_timeout.min(CONNECT_LIMIT)
+            config.default_api_timeout
         };
         let mut attempts =
             Attempts::new("connect".to_owned(), limit, config.retry_backoff(), seed());
@@ -126,11 +127,10 @@ impl KafkaClient {
             }
             if let Err(timed_out) = attempts.pause(&last).await {
                 let failures = self.address_failures().await;
-                let after = self.shared.config.default_api_timeout;
                 return Err(if failures.is_empty() {
                     timed_out
                 } else {
-                    ClientError::NoBrokerReachable { failures, after }
+                    ClientError::NoBrokerReachable { failures, after: limit }
                 });
             }
         }

@@ -35,7 +35,7 @@
 //! | write records | [`KafkaClient::record_producer`] | [Write records](#write-records) |
 //! | write batches that you build yourself | [`KafkaClient::producer`] | [Write batches](#write-batches) |
 //! | write all or nothing | either producer with a transactional id | [Transactions](#transactions) |
-//! | read, process, write exactly once | [`Producer::send_offsets_to_transaction`] | [Read, process, write](#read-process-write) |
+//! | read, process, write exactly once | [`RecordProducer::send_offsets_to_transaction`] | [Read, process, write](#read-process-write) |
 //! | end another process's transaction | [`KafkaClient::finish_transaction`] | [Resume and finish](#resume-and-finish) |
 //! | look after topics, groups, transactions | [`KafkaClient`]'s other methods | [Administer](#administer) |
 //! | encrypt, authenticate | [`SecurityProtocol`], [`TlsConfig`], [`SaslConfig`] | [Security](#security) |
@@ -241,40 +241,34 @@
 //! # Read, process, write
 //!
 //! What was read and what was written count together if the offsets are committed inside the transaction (KIP-98), in the
-//! name of the member that read them (KIP-447). The batch producer does it.
+//! name of the member that read them (KIP-447).
 //!
 //! ```no_run
 //! use std::collections::BTreeMap;
-//! use std::time::Duration;
 //!
-//! use millstream_protocol_client::{ConsumerEvent, KafkaClient, OffsetAndMetadata, ProduceError};
+//! use millstream_protocol_client::{ConsumerEvent, KafkaClient, OffsetAndMetadata, ProducerRecord};
 //!
 //! // `client` has a group.id, and enable.auto.commit=false.
 //! # async fn copy(client: KafkaClient) -> Result<(), Box<dyn std::error::Error>> {
-//! let producer = client.producer(Some("copier-1"));
-//! while let Err(error) = producer.init_transactions().await {
-//!     // The transaction of the owner before is being aborted.
-//!     if !matches!(error, ProduceError::ConcurrentTransactions { .. }) {
-//!         return Err(error.into());
-//!     }
-//!     tokio::time::sleep(Duration::from_millis(20)).await;
-//! }
+//! let producer = client.record_producer(Some("copier-1"));
+//! producer.init_transactions().await?;
 //! let mut consumer = client.group_consumer()?;
 //! consumer.subscribe(["in"]);
-//! let mut tag = 0;
 //! loop {
 //!     let ConsumerEvent::Records(fetched) = consumer.next().await? else { continue };
-//!     if producer.needs_bump() {
-//!         producer.bump_epoch().await?;
+//!     producer.begin_transaction().await?;
+//!     for batch in fetched.visible_batches(Default::default()) {
+//!         let Some(block) = batch?.records else { continue };
+//!         for record in &block {
+//!             let value = record?.value.unwrap_or_default();
+//!             producer.send(&ProducerRecord::to("out", value)).await?;
+//!         }
 //!     }
-//!     tag += 1;
-//!     producer.begin_transaction(tag)?;
-//!     // Here the results are sent, each batch with this tag.
 //!     let position = OffsetAndMetadata::new(fetched.next_offset, fetched.leader_epoch);
-//!     let offsets = BTreeMap::from([(fetched.topic_partition, position)]);
+//!     let offsets = BTreeMap::from([(fetched.topic_partition.clone(), position)]);
 //!     let group = consumer.group_metadata();
 //!     producer.send_offsets_to_transaction(&group, offsets).await?;
-//!     producer.commit_transaction(Duration::from_secs(60)).await?;
+//!     producer.commit_transaction().await?;
 //! }
 //! # }
 //! ```

@@ -28,8 +28,9 @@ use crate::driver::Command;
 /// transaction; its tags only say what [`flush`](Self::flush) waits for.
 ///
 /// A dropped future takes nothing back: what it was to wait for goes on. Verbs of the transaction (`init_transactions` to
-/// `abort_transaction`) are called one after the other. Called while one of the same kind is under way, a verb ends both
-/// with [`ProduceError::InvalidState`].
+/// `abort_transaction`) are called one after the other. One that is called while the same is under way waits for that one,
+/// so that its outcome can still be learned; a commit during an abort and an abort during a commit are refused with
+/// [`ProduceError::InvalidState`], and change nothing.
 #[derive(Clone, Debug)]
 pub struct Producer {
     handle: Arc<Handle>,
@@ -70,8 +71,12 @@ impl Producer {
     /// broker's maximum. [`ProduceError::Fatal`] for a missing permission, refused credentials or a closed client.
     pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         self.verb(|state, now, end| {
+            // Who asks again while it is under way, perhaps because a future was dropped, waits for the same.
+            let is_first = state.waiters.initialized.is_empty();
             state.waiters.initialized.push(end);
-            state.machine.init_transactions(now);
+            if is_first {
+                state.machine.init_transactions(now);
+            }
         })
         .await
     }
@@ -85,8 +90,11 @@ impl Producer {
     /// or without an identity; else as [`init_transactions`](Self::init_transactions).
     pub async fn bump_epoch(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         self.verb(|state, now, end| {
+            let is_first = state.waiters.bumped.is_empty();
             state.waiters.bumped.push(end);
-            state.machine.bump_epoch(now);
+            if is_first {
+                state.machine.bump_epoch(now);
+            }
         })
         .await
     }
@@ -249,8 +257,15 @@ impl Producer {
     /// repeated it does not say what became of the transaction. [`ProduceError::InvalidState`] outside a transaction.
     pub async fn commit_transaction(&self, limit: Duration) -> Result<(), ProduceError> {
         self.verb(|state, now, end| {
+            if !state.waiters.aborted.is_empty() {
+                refuse(end, "commit_transaction", "aborting");
+                return;
+            }
+            let is_first = state.waiters.committed.is_empty();
             state.waiters.committed.push(end);
-            state.machine.commit_transaction(now, limit);
+            if is_first {
+                state.machine.commit_transaction(now, limit);
+            }
         })
         .await
     }
@@ -264,6 +279,11 @@ impl Producer {
         self.handle.shared.lock().machine.prepared_transaction()
     }
 
+    /// A commit was asked for that has not ended, whether or not somebody still waits for it.
+    pub(crate) fn is_committing(&self) -> bool {
+        !self.handle.shared.lock().waiters.committed.is_empty()
+    }
+
     /// Drops what is queued of the open transaction, waits for what is in flight, and aborts. For clients other than the
     /// engine, which rolls back by fencing.
     ///
@@ -273,8 +293,15 @@ impl Producer {
     /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), ProduceError> {
         self.verb(|state, now, end| {
+            if !state.waiters.committed.is_empty() {
+                refuse(end, "abort_transaction", "committing: commit again to hear how that ends");
+                return;
+            }
+            let is_first = state.waiters.aborted.is_empty();
             state.waiters.aborted.push(end);
-            state.machine.abort_transaction(now);
+            if is_first {
+                state.machine.abort_transaction(now);
+            }
         })
         .await
     }
@@ -315,6 +342,11 @@ impl Producer {
         // Without a driver nothing moves, and verbs say so.
         let _ = self.handle.commands.send(Command::Wake);
     }
+}
+
+/// Only who asked is refused; what is under way goes on.
+fn refuse(end: oneshot::Sender<Outcome<()>>, verb: &'static str, state: &'static str) {
+    let _ = end.send(Err(ProduceError::InvalidState { verb, state }));
 }
 
 fn closed() -> ProduceError {

@@ -63,7 +63,7 @@ pub struct ClientConfig {
     /// The connection of a late answer is closed. Default 30 s.
     pub request_timeout: Duration,
     /// `default.api.timeout.ms`: how long one call repeats its request, and how long a reader bears an unknown topic. The
-    /// first connection is given 8 s, unless this is shorter or was set by name. Default 60 s.
+    /// first connection is given 8 s, unless this was set to anything else, or by name. Default 60 s.
     pub default_api_timeout: Duration,
     /// `socket.connection.setup.timeout.ms`: first limit for connecting, TLS and negotiating; authenticating has
     /// `request.timeout.ms`. Default 10 s.
@@ -205,6 +205,8 @@ pub enum OffsetReset {
 }
 
 impl ClientConfig {
+    pub(crate) const DEFAULT_API_TIMEOUT: Duration = Duration::from_secs(60);
+
     /// Kafka's defaults (ours where a field says so) for `bootstrap_servers`, a comma-separated list of `host:port`.
     /// The addresses are checked by [`validate`](Self::validate), which [`connect`](crate::KafkaClient::connect) calls.
     #[must_use]
@@ -213,7 +215,7 @@ impl ClientConfig {
             bootstrap_servers: value::list(&bootstrap_servers.into()),
             client_id: String::new(),
             request_timeout: Duration::from_secs(30),
-            default_api_timeout: Duration::from_secs(60),
+            default_api_timeout: Self::DEFAULT_API_TIMEOUT,
             connection_setup_timeout: Duration::from_secs(10),
             connection_setup_timeout_max: Duration::from_secs(30),
             reconnect_backoff: Duration::from_millis(50),

@@ -6,20 +6,21 @@ mod linger;
 mod open_batches;
 mod record;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use millstream_protocol::ProducerIdAndEpoch;
+use millstream_protocol::group::offsets::OffsetAndMetadata;
 use millstream_protocol::producer::{self as machine, BatchId};
 use millstream_protocol::transaction::{AbortCause, ProduceError};
+use millstream_protocol::{ProducerIdAndEpoch, TopicPartition};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::delivery::BatchFate;
 use self::open_batches::{BatchOptions, OpenBatches, Ready, Taken};
-use crate::{ClientError, KafkaClient, Producer};
+use crate::{ClientError, ConsumerGroupMetadata, KafkaClient, Producer};
 
 pub use self::delivery::Delivery;
 pub use self::error::SendError;
@@ -273,6 +274,9 @@ impl RecordProducer {
     /// ended within `max.block.ms`.
     pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
         let deadline = Instant::now() + self.shared.max_block;
+        // Records that can not be written any more must not keep a batch open.
+        let closed = self.shared.drop_open();
+        debug_assert!(closed.is_ok(), "what was taken can be closed: {closed:?}");
         loop {
             match self.shared.producer.init_transactions().await {
                 // The transaction of a former owner is being aborted; that ends by itself.
@@ -317,9 +321,26 @@ impl RecordProducer {
     /// answer came in time: call [`init_transactions`](Self::init_transactions) before anything else.
     /// [`ProduceError::Fenced`] says that another producer has taken over.
     pub async fn commit_transaction(&self) -> Result<(), SendError> {
-        self.shared.send_open("commit_transaction", false)?;
-        let limit = self.shared.client.config().default_api_timeout;
-        Ok(self.shared.producer.commit_transaction(limit).await?)
+        let (shared, producer) = (&self.shared, &self.shared.producer);
+        // One whose future was dropped can be waited for again.
+        if shared.lock().transaction.open || !producer.is_committing() {
+            shared.send_open("commit_transaction", false)?;
+        }
+        Ok(producer.commit_transaction(shared.client.config().default_api_timeout).await?)
+    }
+
+    /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::send_offsets_to_transaction`].
+    pub async fn send_offsets_to_transaction(
+        &self,
+        group: &ConsumerGroupMetadata,
+        offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
+    ) -> Result<(), ProduceError> {
+        self.shared.open_tag(&self.shared.lock(), "send_offsets_to_transaction")?;
+        self.shared.producer.send_offsets_to_transaction(group, offsets).await
     }
 
     /// Drops what is open, and aborts, within `max.block.ms`: nothing of the transaction is ever visible to readers that are
@@ -330,16 +351,7 @@ impl RecordProducer {
     /// [`SendError::Producer`] as [`Producer::abort_transaction`]; the broker aborts by itself after
     /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), SendError> {
-        let mut dropped = Vec::new();
-        {
-            let mut state = self.shared.lock();
-            state.transaction.open = false;
-            state.batches.close_all(&mut dropped)?;
-        }
-        for Ready { batch, fate, .. } in dropped {
-            let error = ProduceError::Abortable { cause: AbortCause::Discarded };
-            fate.tell(0, batch.record_count(), Err(error));
-        }
+        self.shared.drop_open()?;
         Ok(self.shared.producer.abort_transaction().await?)
     }
 }
@@ -363,6 +375,21 @@ impl Shared {
         let batch_id = self.fates.add(fate, batch.record_count());
         self.handed_over.store(true, Ordering::Relaxed);
         self.producer.send_reported_batch(topic_partition, batch, tag, batch_id, begun_at);
+    }
+
+    /// Drops what is open, and lets nothing be sent behind it.
+    fn drop_open(&self) -> Result<(), SendError> {
+        let mut dropped = Vec::new();
+        {
+            let mut state = self.lock();
+            state.transaction.open = false;
+            state.batches.close_all(&mut dropped)?;
+        }
+        for Ready { batch, fate, .. } in dropped {
+            let error = ProduceError::Abortable { cause: AbortCause::Discarded };
+            fate.tell(0, batch.record_count(), Err(error));
+        }
+        Ok(())
     }
 
     /// Sends what is open; gives the tag it belongs to. Unless the transaction `goes_on`, nothing can be sent behind it.

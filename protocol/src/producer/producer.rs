@@ -102,6 +102,10 @@ impl Producer {
     /// [`ProduceError::ConcurrentTransactions`] after one try that met an open transaction. Only for a transactional id: an
     /// idempotent producer asks for its identity with its first batch, and tells no end of this.
     pub fn init_transactions(&mut self, now: Timestamp) {
+        if let Err(error) = self.check_transactional("init_transactions") {
+            self.events.push_back(ProducerEvent::Initialized(Err(error)));
+            return;
+        }
         self.reset(&ProduceError::Abortable { cause: AbortCause::Discarded });
         self.transactions.init(now);
         self.advance(now);
@@ -110,7 +114,9 @@ impl Producer {
     /// Asks for the next epoch with the current id and epoch (KIP-360), again and again near the last epoch until the id
     /// changes. Queued batches of later transactions stay. Ends with [`ProducerEvent::EpochBumped`].
     pub fn bump_epoch(&mut self, now: Timestamp) {
-        if let Err(error) = self.transactions.bump(now) {
+        let bumped =
+            self.check_transactional("bump_epoch").and_then(|()| self.transactions.bump(now));
+        if let Err(error) = bumped {
             self.events.push_back(ProducerEvent::EpochBumped(Err(error)));
         }
     }
@@ -134,6 +140,7 @@ impl Producer {
     /// [`ProduceError::BumpRequired`], [`ProduceError::EpochExhausted`], [`ProduceError::InvalidState`], or the error that
     /// the producer is in.
     pub fn begin_transaction(&mut self, now: Timestamp, tag: u64) -> Result<(), ProduceError> {
+        self.check_transactional("begin_transaction")?;
         let lost = self.accumulator.tags.get(&tag).and_then(|state| state.error.as_ref());
         if let Some(error) = self.late.as_ref().or(lost) {
             return Err(error.clone());
@@ -406,8 +413,9 @@ impl Producer {
         } else {
             None
         };
-        if refused.is_some() {
-            self.finish_verb(committed, refused);
+        if let Some(error) = refused {
+            // One that is under way goes on.
+            self.events.push_back(ended(committed, Err(error)));
             return;
         }
         self.ending = Some(EndingVerb { committed, started: now, deadline: now.after(limit) });
@@ -419,11 +427,14 @@ impl Producer {
         self.ending = None;
         let error = error.or_else(|| self.transactions.error().cloned());
         let result = error.map_or(Ok(()), Err);
-        self.events.push_back(if committed {
-            ProducerEvent::Committed(result)
-        } else {
-            ProducerEvent::Aborted(result)
-        });
+        self.events.push_back(ended(committed, result));
+    }
+
+    fn check_transactional(&self, verb: &'static str) -> Result<(), ProduceError> {
+        if self.is_transactional() {
+            return Ok(());
+        }
+        Err(ProduceError::InvalidState { verb, state: "without a transactional id" })
     }
 
     /// Lets everything follow that follows from a change.
@@ -584,6 +595,10 @@ impl Producer {
         self.closed = None;
         self.late = None;
     }
+}
+
+fn ended(committed: bool, result: Result<(), ProduceError>) -> ProducerEvent {
+    if committed { ProducerEvent::Committed(result) } else { ProducerEvent::Aborted(result) }
 }
 
 #[cfg(test)]

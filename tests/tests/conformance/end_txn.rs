@@ -2,10 +2,11 @@
 
 use millstream_protocol::records::Compression;
 use millstream_protocol::{ErrorCode, IsolationLevel, ProducerIdAndEpoch, TopicPartition};
+use millstream_protocol_client::{ProduceError, ProducerRecord, SendError};
 use millstream_testcontainers::{FaultHandle, FaultRule, JavaRecord, api_key};
 use millstream_tests::records::{consume_all, send_in_transaction};
 
-use crate::clusters::{Arena, LIMIT, matched, partition, settled, unique};
+use crate::clusters::{Arena, LIMIT, eventually, matched, partition, settled, unique};
 use crate::raw::RawTransaction;
 
 const NONE: ErrorCode = ErrorCode::NONE;
@@ -159,4 +160,44 @@ pub(crate) async fn end_txn_lost_answer(arena: &'static Arena) {
     let read = consume_all(&client, &topic, IsolationLevel::ReadCommitted).await;
     let values: Vec<_> = read.into_iter().map(|record| record.value.unwrap()).collect();
     assert_eq!(values, [b"committed".to_vec(), b"committed".to_vec()]);
+}
+
+/// Who gave up waiting for a commit can wait again, and nobody aborts what is being committed. A producer that initializes
+/// anew drops what it had open.
+pub(crate) async fn end_txn_commit_that_nobody_waited_for(arena: &'static Arena) {
+    let id = unique("end-txn");
+    let client = arena.client(&id, &[]).await;
+    let topic = arena.topic(&client, 1, &[]).await;
+    let producer = client.record_producer(Some(&id));
+    let write = async |value: &[u8]| {
+        producer.begin_transaction().await.unwrap();
+        producer.send(&ProducerRecord::to(&topic, value).partition(0)).await.unwrap()
+    };
+    let is_refused = |ended: Result<(), SendError>| {
+        matches!(ended, Err(SendError::Producer(ProduceError::InvalidState { .. })))
+    };
+    producer.init_transactions().await.unwrap();
+    write(b"first").await;
+    let held = arena.rule(&FaultRule::requests(api_key::END_TXN).of_client(&id).times(1).hold());
+    let is_held = async || (matched(&held) > 0).then_some(());
+    tokio::select! {
+        ended = producer.commit_transaction() => panic!("EndTxn is held: {ended:?}"),
+        () = eventually("EndTxn", is_held) => {}
+    }
+    assert!(is_refused(producer.abort_transaction().await));
+    let release = async { held.iter().for_each(FaultHandle::release) };
+    // The commit is asked for before EndTxn is let go.
+    let (committed, ()) = tokio::join!(producer.commit_transaction(), release);
+    committed.unwrap();
+    assert!(is_refused(producer.commit_transaction().await), "there is none any more");
+
+    let dropped = write(b"dropped").await;
+    producer.init_transactions().await.unwrap();
+    assert!(dropped.wait().await.is_err());
+    write(b"second").await;
+    producer.commit_transaction().await.unwrap();
+    settled(&client, &partition(&topic, 0)).await;
+    let read = consume_all(&client, &topic, IsolationLevel::ReadCommitted).await;
+    let values: Vec<_> = read.into_iter().map(|record| record.value.unwrap()).collect();
+    assert_eq!(values, [b"first".to_vec(), b"second".to_vec()]);
 }

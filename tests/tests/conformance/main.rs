@@ -39,7 +39,7 @@
 //! | | epoch bump | `idempotence_epoch_bump` |
 //! | | MESSAGE_TOO_LARGE | `idempotence_message_too_large_split` |
 //! | EndTxn | every answer of version 4 and 5 | `end_txn_every_answer_of_version_4`, `end_txn_every_answer_of_version_5` |
-//! | | lost answer | `end_txn_lost_answer` |
+//! | | lost answer; nobody waits for it | `end_txn_lost_answer`, `end_txn_commit_that_nobody_waited_for` |
 //! | | broker killed in each state | `end_txn_coordinator_killed_in_each_state` |
 //! | | replay in the wrong mode | `end_txn_replay_in_the_wrong_mode`; why `PreparedTransaction` carries its mode |
 //! | resume | another process finishes, in all outcomes | `resume_open_transaction`, `resume_ended_transaction`, `resume_timed_out_transaction`, `resume_superseded_transaction`, `resume_expired_id` |
@@ -117,7 +117,8 @@ macro_rules! suite {
                     idempotence_message_too_large_split;
                 end_txn:
                     end_txn_every_answer_of_version_4,
-                    end_txn_lost_answer;
+                    end_txn_lost_answer,
+                    end_txn_commit_that_nobody_waited_for;
                 resume:
                     resume_open_transaction,
                     resume_ended_transaction,

@@ -387,6 +387,48 @@ fn single_record_that_is_too_large_is_named() {
     );
 }
 
+#[test]
+fn whoever_ends_a_transaction_twice_is_refused_and_the_first_goes_on() {
+    let mut producer = registered();
+    producer.send_batch(T0, key(0), batch(1), 1);
+    producer.commit_transaction(T0, LIMIT);
+    let produce = requests(&mut producer, T0);
+    producer.abort_transaction(T0);
+    let refused = events(&mut producer);
+    assert!(
+        matches!(refused[..], [ProducerEvent::Aborted(Err(ProduceError::InvalidState { .. }))]),
+        "{refused:?}"
+    );
+    acknowledge(&mut producer, &produce[0], &[(0, 10)]);
+    let end = requests(&mut producer, T0);
+    assert!(matches!(end[0].request, Request::EndTxn(_)), "{end:?}");
+}
+
+#[test]
+fn without_a_transactional_id_there_are_no_transactions() {
+    let mut config = config();
+    config.transaction.transactional_id = None;
+    let mut producer = Producer::new(config, 1);
+    let refused = |error: &ProduceError| matches!(error, ProduceError::InvalidState { .. });
+    assert!(producer.begin_transaction(T0, 1).is_err_and(|error| refused(&error)));
+    producer.init_transactions(T0);
+    producer.bump_epoch(T0);
+    producer.commit_transaction(T0, LIMIT);
+    producer.abort_transaction(T0);
+    let told = events(&mut producer);
+    let [
+        ProducerEvent::Initialized(Err(initialized)),
+        ProducerEvent::EpochBumped(Err(bumped)),
+        ProducerEvent::Committed(Err(committed)),
+        ProducerEvent::Aborted(Err(aborted)),
+    ] = &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    assert!([initialized, bumped, committed, aborted].into_iter().all(refused));
+    assert_eq!(requests(&mut producer, T0), vec![]);
+}
+
 /// B051: a record that was accepted counts, although nothing of it was sent yet: the commit waits, and is sent.
 #[test]
 fn commit_waits_for_acknowledgements_and_ends_in_time() {
