@@ -105,25 +105,27 @@ fn poll_read(
     decoder: &mut FrameDecoder,
     events: &mut Vec<SocketEvent>,
 ) -> Result<(), DisconnectReason> {
-    let mut taken = 0;
-    while let Poll::Ready(read) = stream.poll_read(cx, decoder.read_buffer()) {
-        let read = read.map_err(|error| stream.reason_of(&error))?;
-        if read == 0 {
-            return Err(DisconnectReason::Closed);
-        }
-        taken += read;
-        loop {
+    let (mut taken, mut frames) = (0, 0);
+    loop {
+        while frames < TURN_FRAMES {
             match decoder.next_frame() {
                 Ok(Some(frame)) => events.push(SocketEvent::Frame(frame)),
                 Ok(None) => break,
                 Err(error) => return Err(frame_reason(&error)),
             }
+            frames += 1;
         }
-        if taken >= TURN_BYTES {
+        if taken >= TURN_BYTES || frames >= TURN_FRAMES {
             // The other sockets are next; this one goes on after them.
             cx.waker().wake_by_ref();
             break;
         }
+        let Poll::Ready(read) = stream.poll_read(cx, decoder.read_buffer()) else { break };
+        let read = read.map_err(|error| stream.reason_of(&error))?;
+        if read == 0 {
+            return Err(DisconnectReason::Closed);
+        }
+        taken += read;
     }
     Ok(())
 }
@@ -138,3 +140,5 @@ pub(super) fn frame_reason(error: &FrameError) -> DisconnectReason {
 
 /// Bytes one socket may deliver before the others have their turn.
 const TURN_BYTES: usize = 4 << 20;
+/// And frames: tiny ones take more memory here than on the wire.
+const TURN_FRAMES: usize = 1024;

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use millstream_protocol::group::offsets::OffsetAndMetadata;
 use millstream_protocol::producer::{self as machine, BatchId};
-use millstream_protocol::transaction::{AbortCause, ProduceError};
+use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
 use millstream_protocol::{ProducerIdAndEpoch, TopicPartition};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -352,7 +352,13 @@ impl RecordProducer {
     /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), SendError> {
         self.shared.drop_open()?;
-        Ok(self.shared.producer.abort_transaction().await?)
+        match self.shared.producer.abort_transaction().await {
+            // The producer's trouble is a record, which is gone now: who fences himself aborts as well.
+            Err(ProduceError::Fatal {
+                cause: FatalCause::RecordTooLarge { .. } | FatalCause::SplitFailed { .. },
+            }) => self.init_transactions().await.map(|_| ()).map_err(SendError::from),
+            ended => Ok(ended?),
+        }
     }
 }
 

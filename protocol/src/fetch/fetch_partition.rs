@@ -15,6 +15,8 @@ pub(super) struct FetchedState {
     pub(super) leader_epoch: i32,
     /// Differs for every position set from outside, so answers to requests made before are recognised.
     pub(super) generation: u64,
+    /// Id of the topic that the position is of, once it is known.
+    pub(super) topic_id: Option<[u8; 16]>,
     pub(super) phase: Phase,
     pub(super) paused: bool,
     /// Bytes handed out and not released.
@@ -60,6 +62,7 @@ impl FetchedState {
             offset,
             leader_epoch,
             generation,
+            topic_id: None,
             phase: Phase::Fetching,
             paused: false,
             unread_bytes: 0,

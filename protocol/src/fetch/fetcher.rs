@@ -350,7 +350,8 @@ impl Fetcher {
         let unread: usize = self.partitions.values().map(|state| state.unread_bytes).sum();
         let mut wanted: BTreeMap<NodeId, Wanted> = BTreeMap::new();
         let mut lost = Vec::new();
-        for (key, state) in &self.partitions {
+        let mut recreated = Vec::new();
+        for (key, state) in &mut self.partitions {
             if state.phase != Phase::Fetching || state.paused || !state.is_due(now) {
                 continue;
             }
@@ -358,6 +359,14 @@ impl Fetcher {
                 lost.push(key.clone());
                 continue;
             };
+            // Metadata forget a topic that is gone for a while, and with it that there was another one.
+            if let Some(new_id) = metadata.topic_id(&key.topic) {
+                let old_id = *state.topic_id.get_or_insert(new_id);
+                if old_id != new_id {
+                    recreated.push((key.clone(), FetchError::TopicRecreated { old_id, new_id }));
+                    continue;
+                }
+            }
             // A replica is asked for as long as its lease lasts and the cluster knows it.
             let replica =
                 state.read_replica(now).filter(|node| metadata.brokers().contains_key(node));
@@ -379,6 +388,9 @@ impl Fetcher {
             of_node.partitions.push((state.served, key.clone(), entry, state.generation));
         }
         wanted.retain(|_, of_node| !of_node.partitions.is_empty());
+        for (key, error) in recreated {
+            self.fail(&key, error);
+        }
         for key in lost {
             let known = metadata.topic(&key.topic).is_some_and(|topic| {
                 topic.error == ErrorCode::NONE && topic.partitions.contains_key(&key.partition)

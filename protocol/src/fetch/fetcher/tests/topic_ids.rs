@@ -67,3 +67,18 @@ fn a_topic_created_anew_is_noticed_by_the_broker_before_any_record_of_it_is_read
     let (_, _, request) = ask(&mut fetcher, &known_as(NEW));
     assert_eq!((request.session_epoch, request.topics[0].topic_id), (0, NEW));
 }
+
+/// While a topic is gone the metadata may be looked at, and forget it: the position still is of the topic before.
+#[test]
+fn a_topic_created_anew_is_noticed_although_the_metadata_have_forgotten_the_one_before() {
+    let mut fetcher = fetcher(&[(0, 10)]);
+    let (token, ..) = ask(&mut fetcher, &known_as(OLD));
+    answer_by_id(&mut fetcher, token, OLD, data(0, vec![]));
+    events(&mut fetcher);
+    assert_eq!(fetcher.poll_request(T0, &known_as(NEW)), None);
+    let recreated = FetchError::TopicRecreated { old_id: OLD, new_id: NEW };
+    assert_eq!(
+        events(&mut fetcher),
+        [FetchEvent::Failed { topic_partition: key(0), error: recreated }]
+    );
+}
