@@ -3,6 +3,8 @@
 use std::error::Error;
 
 use millstream_dev_broker::{DataDirError, StartError};
+use millstream_protocol::ErrorCode;
+use millstream_protocol::transaction::{AbortCause, ProduceError};
 use millstream_protocol_client::{CommitError, GroupConsumerError, PositionError, SendError};
 
 use crate::command::demo::ChildEnded;
@@ -26,6 +28,8 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 const STATE: u8 = 73;
 /// Results could not be written to standard output.
 const OUTPUT: u8 = 74;
+/// Another process owns the transactional id now.
+const FENCED: u8 = 76;
 /// A setting can not be used.
 pub(crate) const CONFIG: u8 = 78;
 
@@ -51,6 +55,8 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> u8 {
         of_send(error)
     } else if let Some(error) = error.downcast_ref() {
         of_position(error)
+    } else if let Some(error) = error.downcast_ref() {
+        of_producer(error)
     } else if error.is::<CommitError>() {
         UNAVAILABLE
     } else if let Some(GroupConsumerError::Membership { .. } | GroupConsumerError::Closed { .. }) =
@@ -69,10 +75,21 @@ fn of_position(error: &PositionError) -> u8 {
     }
 }
 
+/// A produce request of a producer that was fenced costs the transaction, as the broker has it; who owns the id does not change.
+fn of_producer(error: &ProduceError) -> u8 {
+    match error {
+        ProduceError::Fenced { .. }
+        | ProduceError::Abortable {
+            cause: AbortCause::Refused { code: ErrorCode::INVALID_PRODUCER_EPOCH, .. },
+        } => FENCED,
+        error => millstream_engine::exit_code(error),
+    }
+}
+
 fn of_send(error: &SendError) -> u8 {
     match error {
         SendError::Client(error) => of(error),
-        SendError::Producer(error) => of(error),
+        SendError::Producer(error) => of_producer(error),
         SendError::RecordTooLarge { .. } | SendError::Encode { .. } => DATA,
         _ => UNAVAILABLE,
     }

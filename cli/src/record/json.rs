@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use millstream_protocol::TopicPartition;
 use millstream_protocol::records::RecordView;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that are text, or not.
@@ -83,8 +84,10 @@ pub(crate) fn write_json(
     Ok(())
 }
 
-/// A record as produce reads it; what else an object holds (topic, offset) is passed over.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// A record as produce reads it. Where consume says it came from (topic, offset) is passed over; any other field is refused, for
+/// one that is misspelt would be one that is missing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct JsonInput {
     #[serde(default)]
     pub(crate) key: Option<JsonBytes>,
@@ -96,6 +99,10 @@ pub(crate) struct JsonInput {
     pub(crate) partition: Option<i32>,
     #[serde(default)]
     pub(crate) timestamp: Option<i64>,
+    #[serde(default, rename = "topic")]
+    _topic: IgnoredAny,
+    #[serde(default, rename = "offset")]
+    _offset: IgnoredAny,
 }
 
 impl JsonInput {

@@ -140,7 +140,8 @@ fn of_fetch(error: &FetchError) -> u8 {
         FetchError::OffsetBelowLogStart { .. }
         | FetchError::OffsetBeyondEnd { .. }
         | FetchError::Truncated { .. }
-        | FetchError::TopicRecreated { .. } => NO_INPUT,
+        | FetchError::TopicRecreated { .. }
+        | FetchError::UnknownTopicOrPartition { .. } => NO_INPUT,
         FetchError::CorruptBatch { .. } => DATA,
         _ => UNAVAILABLE,
     }

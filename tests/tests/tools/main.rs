@@ -9,6 +9,7 @@
 
 mod dev_broker;
 mod doctor;
+mod failures;
 mod fixtures;
 mod groups;
 mod records;

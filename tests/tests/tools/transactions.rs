@@ -40,7 +40,7 @@ fn open_transaction_is_listed_described_and_aborted() {
     // Its producer can neither commit nor go on.
     producer.write("2\n");
     let said = producer.end();
-    assert_ne!(said.code, 0);
+    assert_eq!(said.code, 76, "{}", said.err);
     assert!(
         said.err.contains("fenced") || said.err.contains("INVALID_PRODUCER_EPOCH"),
         "{}",

@@ -62,13 +62,13 @@ async fn read(
             ConsumerEvent::Revoked(partitions) | ConsumerEvent::Lost(partitions) => {
                 ends.retain(|tp, _| !partitions.contains(tp));
             }
-            ConsumerEvent::Records(fetched) => match printer.print(&fetched, None)? {
-                Printed::All(_) => {}
-                // Only what was printed is committed.
-                Printed::Enough(next) => consumer.seek(&fetched.topic_partition, next),
-                Printed::ReaderGone => {
+            // Only what was printed is committed.
+            ConsumerEvent::Records(fetched) => match printer.print(&fetched, None) {
+                Ok(Printed::All(_)) => {}
+                Ok(Printed::Enough(next)) => consumer.seek(&fetched.topic_partition, next),
+                unprinted => {
                     consumer.seek(&fetched.topic_partition, fetched.fetch_offset);
-                    return Ok(());
+                    return unprinted.map(|_| ());
                 }
             },
             ConsumerEvent::Failed { topic_partition, error } => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_protocol::TopicPartition;
+use millstream_protocol::{IsolationLevel, TopicPartition};
 use millstream_protocol_client::{GroupDescription, GroupMemberDescription, KafkaClient};
 use serde::Serialize;
 
@@ -89,7 +89,8 @@ async fn with_lag(
     client: &KafkaClient,
     description: GroupDescription,
 ) -> Result<Group, CommandError> {
-    let isolation = client.config().isolation_level;
+    // What waits behind an open transaction is to be read as well.
+    let isolation = IsolationLevel::ReadUncommitted;
     let lags = client.group_lag(&description.group_id, isolation).await?;
     let mut owners: BTreeMap<TopicPartition, String> = BTreeMap::new();
     for member in &description.members {

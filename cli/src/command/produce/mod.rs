@@ -5,7 +5,7 @@ mod settle;
 
 use std::time::Duration;
 
-use millstream_protocol_client::{KafkaClient, ProducerRecord, RecordProducer};
+use millstream_protocol_client::{Delivery, KafkaClient, ProducerRecord, RecordProducer};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -24,7 +24,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Records that may wait for their acknowledgement; bytes are bounded by `buffer.memory`.
-const UNDER_WAY: usize = 4096;
+const UNDER_WAY: usize = 1 << 17;
 
 pub(crate) fn run(arguments: ProduceArguments) -> Result<(), CommandError> {
     let config = arguments.cluster.config()?;
@@ -50,16 +50,29 @@ async fn produce(
         producer.begin_transaction().await?;
     }
     let output = arguments.cluster.output;
+    let write = async {
+        let written = write(&producer, topic, &mut records, output, id.is_none()).await?;
+        if id.is_some() {
+            producer.commit_transaction().await?;
+        }
+        Ok::<_, CommandError>(written)
+    };
     let written = tokio::select! {
-        written = write(&producer, topic, &mut records, output) => written,
+        written = write => written,
         signal = signals.next() => Err(signal.into()),
     };
-    let ended = match written {
-        Ok(written) if id.is_some() => producer.commit_transaction().await.map(|()| written),
-        Ok(written) => producer.flush().await.map(|()| written),
-        Err(error) => return Err(give_up(&producer, error, id.is_some()).await),
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => {
+            if error.cause.is::<Interrupted>() {
+                output::note("ending what is under way; another signal ends at once");
+            }
+            return Err(tokio::select! {
+                error = give_up(&producer, error, id.is_some()) => error,
+                signal = signals.next() => signal.into(),
+            });
+        }
     };
-    let written = ended?;
     if let Some(id) = &id {
         wait_until_seen(client, id).await;
     }
@@ -69,22 +82,40 @@ async fn produce(
     Ok(())
 }
 
-/// Sends until the input ends, and waits for every acknowledgement.
+/// Sends until the input ends, and waits for every acknowledgement. If it fails, it says what is written, provided that this
+/// `counts` whatever follows.
 async fn write(
     producer: &RecordProducer,
     topic: &str,
     records: &mut Records,
     output: OutputFormat,
+    counts: bool,
 ) -> Result<Written, CommandError> {
     let (deliveries, acknowledged) = mpsc::channel(UNDER_WAY);
     let settling = tokio::spawn(settle(acknowledged, output));
+    let sent = send_all(producer, topic, records, &deliveries).await;
+    drop(deliveries);
+    let (written, settled) = settling.await?;
+    let ended = sent.and(settled);
+    if ended.is_err() && counts {
+        output::note(written.text(topic).trim_end());
+    }
+    ended.map(|()| written)
+}
+
+/// Ends with the input, or early where a record has failed: which, the other side says.
+async fn send_all(
+    producer: &RecordProducer,
+    topic: &str,
+    records: &mut Records,
+    deliveries: &mpsc::Sender<Delivery>,
+) -> Result<(), CommandError> {
     loop {
         let record = tokio::select! {
             record = records.next() => record,
-            // A record has failed; which, the other side says.
-            () = deliveries.closed() => break,
+            () = deliveries.closed() => return Ok(()),
         };
-        let Some(record) = record else { break };
+        let Some(record) = record else { return Ok(()) };
         let record = record?;
         let headers: Vec<_> =
             record.headers.iter().map(|(name, value)| (&name[..], value.as_deref())).collect();
@@ -97,11 +128,9 @@ async fn write(
             headers: &headers,
         };
         if deliveries.send(producer.send(&sent).await?).await.is_err() {
-            break;
+            return Ok(());
         }
     }
-    drop(deliveries);
-    settling.await?
 }
 
 /// A commit is certain before the partitions know of it; who reads right after this command expects to find its records.

@@ -30,12 +30,22 @@ struct Row<'a> {
     offset: Option<i64>,
 }
 
-/// Waits for each record in turn, and for JSON prints where it is. The first failure ends it.
+/// Waits for each record in turn, and for JSON prints where it is. The first failure ends it. Gives what is written
+/// all the same.
 pub(super) async fn settle(
+    deliveries: mpsc::Receiver<Delivery>,
+    output: OutputFormat,
+) -> (Written, Result<(), CommandError>) {
+    let mut written = Written::default();
+    let settled = settle_into(&mut written, deliveries, output).await;
+    (written, settled)
+}
+
+async fn settle_into(
+    written: &mut Written,
     mut deliveries: mpsc::Receiver<Delivery>,
     output: OutputFormat,
-) -> Result<Written, CommandError> {
-    let mut written = Written::default();
+) -> Result<(), CommandError> {
     let mut lines = Vec::new();
     while let Some(delivery) = deliveries.recv().await {
         let partition = delivery.topic_partition().clone();
@@ -56,7 +66,7 @@ pub(super) async fn settle(
         }
     }
     output::print(&lines)?;
-    Ok(written)
+    Ok(())
 }
 
 impl Written {

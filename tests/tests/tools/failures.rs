@@ -1,0 +1,83 @@
+//! What is left behind when a tool fails, or is told to stop.
+
+use std::fs::OpenOptions;
+use std::process::{Command, Stdio};
+
+use millstream_tests::LocalBroker;
+
+use crate::fixtures::{kafka, unique, wait_for};
+use crate::tool::{binary, tool};
+
+#[test]
+fn a_record_that_the_broker_refuses_aborts_its_transaction() {
+    let Some(cluster) = kafka("a_record_that_the_broker_refuses_aborts_its_transaction") else {
+        return;
+    };
+    let (topic, id) = (unique("tools"), unique("txn"));
+    cluster.tool(&format!("topic create {topic} --config max.message.bytes=2000")).ok();
+    let lines = format!("first\n{}\nlast\n", "x".repeat(5_000));
+    cluster
+        .tool(&format!("produce {topic} --transactional={id}"))
+        .input(lines)
+        .refused(65, &["larger than the broker takes", "the transaction is aborted"]);
+    let open = cluster.tool("txn list --state Ongoing").rows();
+    assert!(open.iter().all(|row| row["transactional_id"] != id.as_str()), "{open:?}");
+    // The id serves on.
+    cluster.tool(&format!("produce {topic} --transactional={id}")).input("again\n").ok();
+    assert_eq!(cluster.tool(&format!("consume {topic}")).ok(), "again\n");
+}
+
+#[test]
+fn a_failure_says_what_is_written_before_it() {
+    let Some(cluster) = kafka("a_failure_says_what_is_written_before_it") else { return };
+    let topic = cluster.new_topic(1);
+    let produce = cluster.tool(&format!("produce {topic} --key-separator :"));
+    let written = format!("{topic}: 2 records written to partition 0 (offsets 0 to 1)");
+    produce.input("a:1\nb:2\nc\nd:4\n").refused(65, &["line 3", &written]);
+    // A field that is misspelt is not one that is missing: this would delete the key.
+    let typo = r#"{"key": "a", "vlaue": "1"}"#;
+    cluster
+        .tool(&format!("produce {topic} --format json"))
+        .input(typo)
+        .refused(65, &["line 1", "vlaue"]);
+}
+
+#[test]
+fn what_could_not_be_printed_is_not_committed() {
+    let Some(cluster) = kafka("what_could_not_be_printed_is_not_committed") else { return };
+    for protocol in ["classic", "consumer"] {
+        let (topic, group) = (cluster.new_topic(1), unique("readers"));
+        cluster.tool(&format!("produce {topic}")).input("1\n2\n").ok();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ended = Command::new(binary())
+            .args(["consume", &topic, "--group", &group, "-b"])
+            .args([&cluster.kafka.bootstrap_servers(), "-X"])
+            .arg(format!("group.protocol={protocol}"))
+            .stdout(full)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(ended.code(), Some(74));
+        let committed = cluster.with_client(|client| {
+            let group = group.clone();
+            async move { client.fetch_all_offsets(&group, true).await.unwrap() }
+        });
+        let beyond: Vec<_> = committed.values().filter(|at| at.offset > 0).collect();
+        assert!(beyond.is_empty(), "{protocol}: {beyond:?}");
+    }
+}
+
+#[test]
+fn a_producer_whose_broker_is_gone_ends_with_the_second_signal() {
+    let broker = LocalBroker::start();
+    tool(&broker.address(), "topic create t").ok();
+    let mut producer = tool(&broker.address(), "produce t --output json").start();
+    producer.write("1\n");
+    wait_for("the first record is written", || producer.out().contains("\"offset\":0"));
+    drop(broker);
+    producer.write("2\n");
+    producer.interrupt();
+    producer.interrupt();
+    let said = producer.wait();
+    assert_eq!(said.code, 130, "{}", said.err);
+}
