@@ -7,6 +7,7 @@
 //! [`TransactionManager`](crate::transaction::TransactionManager)'s business.
 
 mod delivery;
+mod ending;
 mod partition_window;
 mod partitioner;
 mod prepared;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::delivery::{BatchId, Report};
+use super::ending::EndingVerb;
 use super::partition_window::{PartitionWindow, Status};
 use super::record_accumulator::RecordAccumulator;
 use super::{ProducerConfig, ProducerEvent};
@@ -36,10 +37,10 @@ pub struct Producer {
     closed: Option<u64>,
     /// A batch came too late for its transaction. Found by the next verb.
     late: Option<ProduceError>,
-    ending: Option<EndingVerb>,
+    pub(super) ending: Option<EndingVerb>,
     discarding: bool,
     pub(super) stale: VecDeque<StaleMetadata>,
-    events: VecDeque<ProducerEvent>,
+    pub(super) events: VecDeque<ProducerEvent>,
     pub(super) jitter: Jitter,
     pub(super) next_token: u64,
     /// The partition served last.
@@ -51,14 +52,6 @@ pub struct Producer {
 pub(super) struct ProduceInFlight {
     pub(super) node: NodeId,
     pub(super) partitions: Vec<TopicPartition>,
-}
-
-/// A commit or abort that waits for the batches before it.
-#[derive(Clone, Copy, Debug)]
-struct EndingVerb {
-    committed: bool,
-    started: Timestamp,
-    deadline: Timestamp,
 }
 
 /// Tokens of coordinator requests count from here, those of produce requests from 0.
@@ -399,37 +392,6 @@ impl Producer {
         if self.is_transactional() { self.open } else { Some(0) }
     }
 
-    fn end(&mut self, now: Timestamp, committed: bool, limit: Duration) {
-        let refused = if self.open.is_none() || self.ending.is_some() {
-            let state = "not in a transaction, or ending it";
-            Some(
-                self.transactions
-                    .error()
-                    .cloned()
-                    .unwrap_or(ProduceError::InvalidState { verb: "end a transaction", state }),
-            )
-        } else if committed {
-            self.transactions.error().cloned()
-        } else {
-            None
-        };
-        if let Some(error) = refused {
-            // One that is under way goes on.
-            self.events.push_back(ended(committed, Err(error)));
-            return;
-        }
-        self.ending = Some(EndingVerb { committed, started: now, deadline: now.after(limit) });
-        self.advance(now);
-    }
-
-    /// Ends a commit or abort that was asked for, with `error` or the state's.
-    fn finish_verb(&mut self, committed: bool, error: Option<ProduceError>) {
-        self.ending = None;
-        let error = error.or_else(|| self.transactions.error().cloned());
-        let result = error.map_or(Ok(()), Err);
-        self.events.push_back(ended(committed, result));
-    }
-
     fn check_transactional(&self, verb: &'static str) -> Result<(), ProduceError> {
         if self.is_transactional() {
             return Ok(());
@@ -438,7 +400,7 @@ impl Producer {
     }
 
     /// Lets everything follow that follows from a change.
-    fn advance(&mut self, now: Timestamp) {
+    pub(super) fn advance(&mut self, now: Timestamp) {
         self.drain_transaction_events();
         self.advance_ending(now);
         self.drain_transaction_events();
@@ -487,27 +449,6 @@ impl Producer {
             self.accumulator.drop_all_queued(&error);
             for state in self.accumulator.tags.values_mut() {
                 state.error.get_or_insert(error.clone());
-            }
-        }
-    }
-
-    fn advance_ending(&mut self, now: Timestamp) {
-        let (Some(ending), Some(open)) = (self.ending, self.open) else { return };
-        if ending.committed && self.transactions.error().is_some() {
-            self.finish_verb(true, None);
-            return;
-        }
-        let outstanding = self.accumulator.tags.get(&open).map_or(0, |tag| tag.outstanding);
-        let settled = if ending.committed {
-            outstanding == 0 && !self.transactions.is_sending_offsets()
-        } else {
-            self.in_flight.is_empty()
-        };
-        if settled {
-            self.ending = None;
-            let limit = ending.deadline.since(now);
-            if let Err(error) = self.transactions.end(now, ending.committed, limit) {
-                self.finish_verb(ending.committed, Some(error));
             }
         }
     }
@@ -595,10 +536,6 @@ impl Producer {
         self.closed = None;
         self.late = None;
     }
-}
-
-fn ended(committed: bool, result: Result<(), ProduceError>) -> ProducerEvent {
-    if committed { ProducerEvent::Committed(result) } else { ProducerEvent::Aborted(result) }
 }
 
 #[cfg(test)]
