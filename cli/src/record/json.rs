@@ -142,16 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn an_object_needs_nothing_and_may_hold_more() {
+    fn an_object_needs_nothing_and_holds_nothing_unknown() {
         let read = JsonInput::read(b" {}").expect("an object");
         assert_eq!(read, JsonInput::default());
-        let text = r#"{"value":"é","headers":[["a","1"],["a",null],["b",{"encoding":"base64","data":"/w=="}]],"more":1}"#;
+        let text = r#"{"value":"é","headers":[["a","1"],["a",null],["b",{"encoding":"base64","data":"/w=="}]],"offset":1,"topic":"t"}"#;
         let read = JsonInput::read(text.as_bytes()).expect("an object");
         assert_eq!(read.value, Some(JsonBytes::Text("é".to_owned())));
         let values: Vec<_> =
             read.headers.into_iter().map(|(_, value)| value.map(JsonBytes::into_bytes)).collect();
         assert_eq!(values, [Some(Ok(b"1".to_vec())), None, Some(Ok(vec![0xff]))]);
-        for wrong in [r#"{"value":1}"#, r#"{"value":{"encoding":"hex","data":""}}"#, "[]", "x"] {
+        for wrong in [
+            r#"{"vlaue":"1"}"#,
+            r#"{"value":1}"#,
+            r#"{"value":{"encoding":"hex","data":""}}"#,
+            "[]",
+            "x",
+        ] {
             assert!(JsonInput::read(wrong.as_bytes()).is_err(), "{wrong}");
         }
         let bad = JsonBytes::Encoded { encoding: Encoding::Base64, data: "%".to_owned() };
