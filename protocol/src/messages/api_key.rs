@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 /// # use millstream_protocol::ApiKey;
 /// for (api, key, client, codec) in [
 ///     (ApiKey::Produce, 0, 3..=12, 3..=12),
-///     (ApiKey::Fetch, 1, 4..=12, 4..=12),
+///     (ApiKey::Fetch, 1, 4..=13, 4..=13),
 ///     (ApiKey::ListOffsets, 2, 1..=10, 1..=10),
 ///     (ApiKey::Metadata, 3, 4..=12, 0..=13),
 ///     (ApiKey::OffsetCommit, 8, 2..=9, 2..=9),
