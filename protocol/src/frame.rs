@@ -42,13 +42,17 @@ impl FrameDecoder {
     /// as its size is believed; between frames, for one as large as those before. Call [`FrameDecoder::next_frame`]
     /// until it returns `None` or an error after every read.
     pub fn read_buffer(&mut self) -> &mut BytesMut {
-        let mut wanted = self.missing_bytes().min(self.believed_bytes()).max(READ_BYTES);
+        let (missing, believed) = (self.missing_bytes(), self.believed_bytes());
+        let mut wanted = missing.min(believed).max(READ_BYTES);
+        // A frame moves as it is believed, twice as far each time: not before its room is used up.
+        let mut least = if missing > believed { READ_BYTES } else { wanted };
         if self.buffer.is_empty()
             && let Some(largest) = self.lent.iter().map(Bytes::len).max()
         {
             wanted = wanted.max(largest + SIZE_BYTES);
+            least = wanted;
         }
-        if !self.buffer.try_reclaim(wanted) {
+        if !self.buffer.try_reclaim(least) {
             self.make_room(wanted);
         }
         &mut self.buffer

@@ -145,6 +145,27 @@ fn a_peer_that_sends_large_frames_has_the_next_one_read_in_place() {
     assert!(place.capacity() - place.len() >= size, "room for all of it at once");
 }
 
+/// Each move copies what there is: a move a read would copy the frame again and again.
+#[test]
+fn a_first_large_frame_moves_as_often_as_its_size_doubles() {
+    let mut decoder = FrameDecoder::new(128 << 20);
+    let size = 50 << 20;
+    decoder.read_buffer().put_i32(size);
+    let (mut missing, mut moves, mut place) = (usize::try_from(size).expect("positive"), 0, 0);
+    while missing > 0 {
+        assert_eq!(decoder.next_frame(), Ok(None));
+        let buffer = decoder.read_buffer();
+        moves += usize::from(buffer.as_ptr().addr() != place);
+        place = buffer.as_ptr().addr();
+        let read = missing.min(100_000).min(buffer.capacity() - buffer.len());
+        buffer.put_bytes(1, read);
+        missing -= read;
+    }
+    let frame = decoder.next_frame().expect("size is legal").expect("frame is whole");
+    assert!(frame.iter().all(|byte| *byte == 1));
+    assert!(moves <= 8, "{moves} moves");
+}
+
 #[test]
 fn owned_bytes_are_taken_without_a_copy() {
     let mut bytes = BytesMut::new();
