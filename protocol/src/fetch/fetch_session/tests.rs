@@ -130,6 +130,7 @@ fn only_an_open_session_is_closed_and_only_once() {
     assert_eq!(session.close(), None);
 }
 
+/// B019: a broker that has told no id is asked by names.
 #[test]
 fn topics_go_by_ids_once_all_are_known_and_forgotten_ones_by_the_id_they_had() {
     let of_u = |partition| (TopicPartition::new("u", partition), entry(partition, 10).1);
