@@ -58,7 +58,7 @@ pub(crate) struct ClientsArguments {
 }
 
 pub(crate) fn run(arguments: &ClientsArguments) -> Result<(), BenchError> {
-    let peers = build_peers(arguments);
+    let peers = build_peers(arguments)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut broker = None;
@@ -102,18 +102,19 @@ pub(crate) fn run(arguments: &ClientsArguments) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Builds who can be built, and says who can not.
-fn build_peers(arguments: &ClientsArguments) -> Vec<(Peer, Vec<OsString>)> {
+/// Builds who can be built, and says who can not, which is an error if targets are checked.
+fn build_peers(arguments: &ClientsArguments) -> Result<Vec<(Peer, Vec<OsString>)>, BenchError> {
     let wanted: &[Peer] = if arguments.no_peers { &[] } else { &arguments.peers };
     let mut built = Vec::new();
     for peer in wanted {
         eprintln!("building {peer:?} …");
         match peer.build() {
             Ok(program) => built.push((*peer, program)),
+            Err(reason) if arguments.check => return Err(format!("{peer:?}: {reason}").into()),
             Err(reason) => eprintln!("without {peer:?}: {reason}"),
         }
     }
-    built
+    Ok(built)
 }
 
 /// The load of the last minute, which says how far the figures can be trusted.

@@ -106,7 +106,8 @@ fn verdicts(workload: Workload, rows: &[Row]) -> Vec<(String, bool)> {
         (Workload::Partitions, [one, many]) => {
             let times = many.cpu().median / one.cpu().median;
             let text = format!("{times:.2} times the cost of one, at most {MANY_PARTITIONS_COST}");
-            vec![(text, times <= MANY_PARTITIONS_COST)]
+            // Below zero the noise was larger than what a record costs.
+            vec![(text, times > 0.0 && times <= MANY_PARTITIONS_COST)]
         }
         _ => against_targets(&workload.targets(), rows),
     }
@@ -170,6 +171,15 @@ mod tests {
         let row = row("x", true, 0.25);
         assert!((row.cpu().median - 0.25).abs() < 1e-9, "{:?}", row.cpu());
         assert!((row.rate().median - 4.0).abs() < 1e-9, "{:?}", row.rate());
+    }
+
+    #[test]
+    fn what_noise_has_hidden_is_no_hit() {
+        let hit = |many: f64| {
+            let rows = [row("1", true, 0.1), row("1,000", true, many)];
+            verdicts(Workload::Partitions, &rows).remove(0).1
+        };
+        assert!(hit(0.11) && !hit(0.13) && !hit(-0.05));
     }
 
     #[test]
