@@ -142,3 +142,38 @@ pub(super) fn frame_reason(error: &FrameError) -> DisconnectReason {
 const TURN_BYTES: usize = 4 << 20;
 /// And frames: tiny ones take more memory here than on the wire.
 const TURN_FRAMES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_sends_empty_frames_has_its_turn_like_any_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let frames = 100_000;
+        let sending = tokio::spawn(async move { peer.write_all(&vec![0; 4 * frames]).await });
+        let mut socket = Socket::new(async move { Ok(Stream::Plain(stream)) }, 1 << 20);
+        let (mut received, mut events) = (0, Vec::new());
+        while received < frames {
+            poll_fn(
+                |cx| {
+                    if socket.poll(cx, &mut events) { Poll::Ready(()) } else { Poll::Pending }
+                },
+            )
+            .await;
+            // Connected and the end are events as well.
+            assert!(events.len() <= TURN_FRAMES + 2, "{} events in one turn", events.len());
+            let is_frame = |event: &SocketEvent| matches!(event, SocketEvent::Frame(_));
+            received += events.drain(..).filter(is_frame).count();
+        }
+        assert_eq!(received, frames);
+        sending.await.unwrap().unwrap();
+    }
+}
