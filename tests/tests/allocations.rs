@@ -109,20 +109,18 @@ fn the_raw_path_allocates_nothing_per_record() {
 
 #[test]
 fn consuming_by_view_allocates_nothing_per_record() {
-    for compression in [Compression::None, Compression::Lz4] {
-        let name = format!("consume by view, {compression}");
-        hold_to_the_limit(&name, 600_000, |address, records| {
-            allocations_of_a_reader(address, &format!("read-{records}"), compression, records)
-        });
-    }
+    hold_each_codec_to_the_limit("consume by view", allocations_of_a_reader);
 }
 
 #[test]
 fn producing_by_slice_allocates_nothing_per_record() {
+    hold_each_codec_to_the_limit("produce by slice", allocations_of_a_writer);
+}
+
+fn hold_each_codec_to_the_limit(name: &str, allocations: fn(&str, &str, Compression, i32) -> u64) {
     for compression in [Compression::None, Compression::Lz4] {
-        let name = format!("produce by slice, {compression}");
-        hold_to_the_limit(&name, 600_000, |address, records| {
-            allocations_of_a_writer(address, &format!("write-{records}"), compression, records)
+        hold_to_the_limit(&format!("{name}, {compression}"), 600_000, |address, records| {
+            allocations(address, &format!("topic-{records}"), compression, records)
         });
     }
 }

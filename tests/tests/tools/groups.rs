@@ -117,3 +117,22 @@ fn group_with_members_is_shown_and_left_alone() {
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     assert_eq!(committed(cluster, &group), [json!(1)], "it left in an orderly way");
 }
+
+#[test]
+fn what_waits_behind_an_open_transaction_is_to_be_read_as_well() {
+    let Some(cluster) = kafka("what_waits_behind_an_open_transaction_is_to_be_read_as_well") else {
+        return;
+    };
+    let (topic, group) = (cluster.new_topic(1), unique("readers"));
+    write(cluster, &topic, 0, 2);
+    cluster.tool(&format!("consume {topic} --group {group}")).ok();
+    assert_eq!(described(cluster, &group)["lag"], json!(0));
+    let mut open = cluster.tool(&format!("produce {topic} --transactional")).start();
+    open.write("of the transaction\n");
+    wait_for("its record counts", || described(cluster, &group)["lag"] == json!(1));
+    write(cluster, &topic, 2, 5);
+    assert_eq!(described(cluster, &group)["lag"], json!(4));
+    assert_eq!(cluster.tool(&format!("consume {topic}")).ok(), "0\n1\n", "nothing behind it yet");
+    open.interrupt();
+    assert_eq!(open.wait().code, 130);
+}
