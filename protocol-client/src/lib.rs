@@ -385,7 +385,7 @@
 //! | `next` of either consumer | none; call it again |
 //! | [`RecordProducer::send`] | the record was not taken |
 //! | [`Delivery::wait`] | the record is written all the same |
-//! | `flush`, commits, `init_transactions` and other verbs of producers | they go on, and nobody hears how they end |
+//! | `flush`, commits, `init_transactions` and other verbs of producers | they go on; the same verb called meanwhile hears how they end |
 //! | a call of [`KafkaClient`] | is not tried again; a request that is under way may still take effect |
 //!
 //! A client ends with its last handle, a consumer or producer with its own last one. [`RecordProducer::close`],
