@@ -25,7 +25,7 @@ pub(crate) struct ProduceArguments {
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = InputFormat::Lines)]
     pub(crate) format: InputFormat,
 
-    /// What stands between key and value; \t is a tab. Without it a line is a value
+    /// What stands between key and value; \t is a tab, \0 a zero byte. Without it a line is a value
     #[arg(short, long, value_name = "TEXT", value_parser = separator)]
     pub(crate) key_separator: Option<String>,
 
@@ -134,7 +134,7 @@ fn separator(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("at least one character".to_owned());
     }
-    Ok(text.replace("\\t", "\t"))
+    Ok(text.replace("\\t", "\t").replace("\\0", "\0"))
 }
 
 fn header(text: &str) -> Result<(String, Option<String>), String> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes that are text, or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "text, or an object with encoding (base64) and data, is expected")]
 pub(crate) enum JsonBytes {
     /// UTF-8.
     Text(String),

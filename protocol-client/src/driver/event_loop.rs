@@ -185,9 +185,13 @@ impl Driver {
     fn take_socket_events(&mut self, now: Timestamp) {
         for (connection, event) in self.socket_events.drain(..) {
             match event {
-                SocketEvent::Connected => self.network.handle_connected(now, connection),
+                SocketEvent::Connected => {
+                    tracing::debug!(?connection, "connected");
+                    self.network.handle_connected(now, connection);
+                }
                 SocketEvent::Frame(frame) => self.network.handle_frame(now, connection, frame),
                 SocketEvent::Ended(reason) => {
+                    tracing::debug!(?connection, %reason, "the connection has ended");
                     self.sockets.remove(&connection);
                     self.logins.remove(&connection);
                     self.network.handle_disconnected(now, connection, reason);
@@ -328,6 +332,7 @@ impl Driver {
     fn carry_out(&mut self, output: NetworkOutput) {
         match output {
             NetworkOutput::Connect { connection, host, port } => {
+                tracing::debug!(%host, port, "connecting");
                 let security = Arc::clone(&self.security);
                 let connecting = connect(host, port, self.socket_options, security);
                 self.sockets.insert(connection, Socket::new(connecting, self.max_frame_bytes));
@@ -356,6 +361,7 @@ impl Driver {
             }
             NetworkEvent::MetadataChanged => {
                 let brokers = self.network.metadata().brokers().len();
+                tracing::debug!(brokers, "metadata have changed");
                 self.view.broker_count.store(brokers, Ordering::Relaxed);
                 let version = self.network.transaction_version();
                 self.view.transaction_version.store(version, Ordering::Relaxed);

@@ -32,7 +32,8 @@ impl NetworkClient {
             && failure.attempts >= WARN_AFTER
             && !is_bootstrap(key.node)
         {
-            tracing::info!(broker = key.node.0, %address, "the broker can be reached again");
+            // As loud as the warning before it, or that would be the last word.
+            tracing::warn!(broker = key.node.0, %address, "the broker can be reached again");
         }
         let Some(link) = self.links.get_mut(&key) else { return };
         link.state = LinkState::Ready(ReadyLink {

@@ -19,6 +19,8 @@ pub(super) struct PartitionWindow {
     pub(super) batches: VecDeque<SentBatch>,
     /// Sequences start anew, under a new epoch, once no batch is in flight (idempotent producers only).
     pub(super) reset_pending: bool,
+    /// A batch was given up: what follows it is out of order for the broker.
+    pub(super) gap: bool,
     pub(super) failures: u32,
     pub(super) retry_at: Option<Timestamp>,
 }
@@ -65,6 +67,7 @@ impl PartitionWindow {
             acked: false,
             batches: VecDeque::new(),
             reset_pending: false,
+            gap: false,
             failures: 0,
             retry_at: None,
         }

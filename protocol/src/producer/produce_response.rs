@@ -166,6 +166,7 @@ impl Producer {
         let Some(window) = self.windows.get_mut(key) else { return };
         let Some(sent) = window.batches.remove(at) else { return };
         window.acked = true;
+        window.gap = false;
         window.failures = 0;
         window.retry_at = None;
         if answer.base_offset >= 0
@@ -198,6 +199,7 @@ impl Producer {
             return;
         };
         sent.status = Status::Waiting;
+        self.held.insert(key.clone());
         sent.maybe_written |= retry.maybe_written;
         sent.last_error = Some(Arc::from(why));
         // Even a retry that need not wait does so from the second time on, or a broker that is wrong makes a tight loop.
@@ -234,6 +236,7 @@ impl Producer {
         let Some(sent) = window.position(token).and_then(|at| window.batches.remove(at)) else {
             return;
         };
+        window.gap = true;
         self.accumulator.settle(sent.tag, sent.batch, sent.report, Err(&error));
         self.fail_tag(sent.tag, error);
         self.finish_reset(now, key);
@@ -243,10 +246,14 @@ impl Producer {
     /// under the next epoch (KIP-360). What was written before the broker lost our state may be written twice.
     fn start_anew(&mut self, now: Timestamp, token: RequestToken, key: &TopicPartition) {
         let Some(window) = self.windows.get_mut(key) else { return };
-        tracing::warn!(
-            partition = %key,
-            "sequences start anew: the broker lost what it knew of this producer, records may be duplicated"
-        );
+        if window.gap {
+            tracing::debug!(partition = %key, "sequences start anew behind a batch that was given up");
+        } else {
+            tracing::warn!(
+                partition = %key,
+                "sequences start anew: the broker lost what it knew of this producer, records may be duplicated"
+            );
+        }
         window.reset_pending = true;
         let retry = Retry { refresh: false, soon: false, maybe_written: false };
         self.send_again(now, token, key, retry, "sequences start anew", AtOnce::Always);
@@ -266,6 +273,7 @@ impl Producer {
         });
         let batches: Vec<QueuedBatch> = batches.collect();
         window.reset_pending = false;
+        window.gap = false;
         let current = self.transactions.identity();
         if current == Some(window.identity) {
             self.transactions.bump_locally(now);
@@ -304,6 +312,7 @@ impl Producer {
             first_record: report.first_record.saturating_add(behind),
             ..report
         });
+        self.held.insert(key.clone());
         for (place, half, report) in [(at, first, whole.report), (at + 1, second, of_second)] {
             window.batches.insert(
                 place,

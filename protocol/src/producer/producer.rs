@@ -1,6 +1,6 @@
 //! The produce machine's face: batches and verbs in, requests and events out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ pub struct Producer {
     pub(super) transactions: TransactionManager,
     pub(super) accumulator: RecordAccumulator,
     pub(super) windows: BTreeMap<TopicPartition, PartitionWindow>,
+    /// Windows with a batch to be sent again or a pause, and maybe some that had: of thousands of partitions only these are looked at
+    /// each turn.
+    pub(super) held: BTreeSet<TopicPartition>,
     pub(super) in_flight: BTreeMap<RequestToken, ProduceInFlight>,
     /// The open transaction's tag.
     pub(super) open: Option<u64>,
@@ -71,6 +74,7 @@ impl Producer {
             accumulator: RecordAccumulator::new(transactional, config.buffer_memory),
             config,
             windows: BTreeMap::new(),
+            held: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             open: None,
             closed: None,
@@ -315,7 +319,8 @@ impl Producer {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         // In one go: there may be thousands of partitions, and this is asked for again and again.
-        let windows = self.windows.values().filter_map(|window| {
+        let windows = self.held.iter().filter_map(|key| {
+            let window = self.windows.get(key)?;
             let front = window.batches.front().filter(|front| front.status == Status::Waiting);
             let expiry = front.map(|front| front.enqueued_at.after(self.config.delivery_timeout));
             window.retry_at.into_iter().chain(expiry).min()

@@ -20,6 +20,10 @@ impl Producer {
         if self.is_transactional() && (mode.is_none() || self.open.is_none()) {
             return None;
         }
+        let brokers = metadata.brokers();
+        if !brokers.is_empty() && brokers.keys().all(|node| self.is_busy(*node)) {
+            return None;
+        }
         let mut node: Option<NodeId> = None;
         let mut chosen: Vec<(TopicPartition, bool)> = Vec::new();
         let mut bytes = 0;
@@ -79,12 +83,15 @@ impl Producer {
     /// Partitions with anything to send, starting behind the last one served.
     fn candidates(&mut self) -> Vec<TopicPartition> {
         let open = self.open.unwrap_or_default();
-        let mut keys: BTreeSet<TopicPartition> = self
-            .windows
-            .iter()
-            .filter(|(_, window)| window.batches.iter().any(|s| s.status == Status::Waiting))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let waits = |window: &PartitionWindow| {
+            window.batches.iter().any(|sent| sent.status == Status::Waiting)
+        };
+        let windows = &self.windows;
+        self.held.retain(|key| {
+            windows.get(key).is_some_and(|window| window.retry_at.is_some() || waits(window))
+        });
+        let waiting = self.held.iter().filter(|key| windows.get(*key).is_some_and(waits));
+        let mut keys: BTreeSet<TopicPartition> = waiting.cloned().collect();
         if let Some(queues) = self.accumulator.sendable(open) {
             queues.retain(|_, queue| !queue.is_empty());
             keys.extend(queues.keys().cloned());
@@ -113,6 +120,7 @@ impl Producer {
             window.failures = window.failures.saturating_add(1);
             let delay = self.config.retry_backoff.delay(window.failures, &mut self.jitter);
             window.retry_at = Some(now.after(delay));
+            self.held.insert(key.clone());
             let topic_partition = key.clone();
             self.stale.push_back(StaleMetadata::Leader { topic_partition, hint: None });
             return None;

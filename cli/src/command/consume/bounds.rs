@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_protocol::TopicPartition;
-use millstream_protocol_client::{KafkaClient, OffsetSpec};
+use millstream_protocol::{IsolationLevel, TopicPartition};
+use millstream_protocol_client::{KafkaClient, ListedOffset, OffsetSpec};
 
 use crate::args::records::ConsumeArguments;
 use crate::command::CommandError;
@@ -42,6 +42,9 @@ pub(super) async fn of(
     };
     let earliest = list(OffsetSpec::Earliest).await?;
     let latest = list(OffsetSpec::Latest).await?;
+    if !arguments.follow && matches!(arguments.to, None | Some(Position::End)) {
+        note_what_waits(client, &partitions, &latest).await?;
+    }
     let mut bounds = BTreeMap::new();
     for (tp, latest) in &latest {
         let Some(earliest) = earliest.get(tp) else { continue };
@@ -66,7 +69,31 @@ pub(super) async fn of(
     Ok(bounds.collect())
 }
 
-async fn partitions(
+/// Readers of committed records see nothing behind the first open transaction. That must not look like the end of a topic.
+async fn note_what_waits(
+    client: &KafkaClient,
+    partitions: &[TopicPartition],
+    latest: &BTreeMap<TopicPartition, ListedOffset>,
+) -> Result<(), CommandError> {
+    if client.config().isolation_level == IsolationLevel::ReadUncommitted {
+        return Ok(());
+    }
+    let asked: Vec<_> = partitions.iter().map(|tp| (tp.clone(), OffsetSpec::Latest)).collect();
+    let all = client.list_offsets(&asked, IsolationLevel::ReadUncommitted).await?;
+    for (tp, end) in all {
+        let visible = latest.get(&tp).map_or(end.offset, |listed| listed.offset);
+        if visible < end.offset {
+            note(&format!(
+                "{tp} ends at offset {visible} of {} for now: what follows waits for the end of an open transaction; \
+                 `millstream txn list --state Ongoing` shows it, `--isolation-level read_uncommitted` reads on",
+                end.offset
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn partitions(
     client: &KafkaClient,
     arguments: &ConsumeArguments,
 ) -> Result<Vec<TopicPartition>, CommandError> {

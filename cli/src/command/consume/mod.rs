@@ -13,6 +13,7 @@ use super::CommandError;
 use crate::args::records::{ConsumeArguments, IsolationLevelArgument};
 use crate::cluster::with_signals;
 use crate::exit_code;
+use crate::output::note;
 use crate::position::Position;
 
 pub(crate) fn run(arguments: ConsumeArguments) -> Result<(), CommandError> {
@@ -40,6 +41,16 @@ fn config(arguments: &ConsumeArguments) -> Result<ClientConfig, CommandError> {
             config.isolation_level = IsolationLevel::ReadUncommitted;
         }
         None => {}
+    }
+    if arguments.group.is_none() {
+        // A file of properties may serve several programs.
+        for (name, instead) in [("group.id", "--group"), ("auto.offset.reset", "--from")] {
+            if config.is_explicit(name) {
+                note(&format!(
+                    "{name} has no effect on a reader without a group; there is {instead}"
+                ));
+            }
+        }
     }
     if let Some(group) = &arguments.group {
         config.set("group.id", group)?;

@@ -1,11 +1,11 @@
 //! Reading partitions from here to there, without a group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millstream_protocol::TopicPartition;
-use millstream_protocol_client::{FetchEvent, FetchStart, KafkaClient};
-use tokio::time::{Instant, timeout_at};
+use millstream_protocol_client::{FetchEvent, FetchStart, KafkaClient, ListedOffset, OffsetSpec};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::bounds::{self, Bounds};
 use super::failed;
@@ -33,9 +33,24 @@ pub(super) async fn consume(
     let mut consumer = client.partition_consumer(starts.collect(), isolation, Arc::new(|| {}));
     let patience = client.config().default_api_timeout;
     let mut last_move = Instant::now();
+    let mut known: BTreeSet<TopicPartition> = open.keys().cloned().collect();
+    let mut look_at = last_move + client.config().metadata_max_age;
     while !open.is_empty() {
         let event = if arguments.follow {
-            consumer.next().await
+            tokio::select! {
+                event = consumer.next() => event,
+                () = sleep_until(look_at) => {
+                    look_at = Instant::now() + client.config().metadata_max_age;
+                    // Brokers that can not be asked now may be the next time.
+                    for start in added(client, arguments, &known).await.unwrap_or_default() {
+                        known.insert(start.topic_partition.clone());
+                        let bounds = Bounds { start: start.offset, end: None };
+                        open.insert(start.topic_partition.clone(), bounds);
+                        consumer.assign(start);
+                    }
+                    continue;
+                }
+            }
         } else {
             match timeout_at(last_move + patience, consumer.next()).await {
                 Ok(event) => event,
@@ -70,6 +85,30 @@ pub(super) async fn consume(
         }
     }
     Ok(())
+}
+
+/// Partitions that the topic has got meanwhile, from their beginning. None, where certain ones were asked for, or all there is to
+/// see of them ends before an offset.
+async fn added(
+    client: &KafkaClient,
+    arguments: &ConsumeArguments,
+    known: &BTreeSet<TopicPartition>,
+) -> Result<Vec<FetchStart>, CommandError> {
+    if !arguments.partitions.is_empty() || arguments.to.is_some() {
+        return Ok(Vec::new());
+    }
+    // A topic that is gone ends the reader by its own error.
+    let Some(topic) = client.describe_topic(&arguments.topic).await? else { return Ok(Vec::new()) };
+    let all = topic.partitions.iter().map(|p| TopicPartition::new(&*arguments.topic, p.partition));
+    let asked: Vec<_> =
+        all.filter(|tp| !known.contains(tp)).map(|tp| (tp, OffsetSpec::Earliest)).collect();
+    let listed = client.list_offsets(&asked, client.config().isolation_level).await?;
+    let start = |(topic_partition, listed): (_, ListedOffset)| FetchStart {
+        topic_partition,
+        offset: listed.offset,
+        leader_epoch: -1,
+    };
+    Ok(listed.into_iter().map(start).collect())
 }
 
 fn stalled(open: &BTreeMap<TopicPartition, Bounds>, patience: std::time::Duration) -> CommandError {

@@ -13,8 +13,9 @@ use self::reader::Records;
 use self::settle::{Written, settle};
 use super::CommandError;
 use super::topic::existing;
-use crate::args::records::ProduceArguments;
+use crate::args::records::{InputFormat, ProduceArguments};
 use crate::cluster::with_signals;
+use crate::exit_code;
 use crate::output;
 use crate::output::OutputFormat;
 use crate::signals::{Interrupted, Signals};
@@ -28,6 +29,18 @@ const UNDER_WAY: usize = 1 << 17;
 
 pub(crate) fn run(arguments: ProduceArguments) -> Result<(), CommandError> {
     let config = arguments.cluster.config()?;
+    let idle = match arguments.format {
+        InputFormat::Json if arguments.key_separator.is_some() => {
+            Some("--key-separator is for lines, and the input is JSON: its objects have keys")
+        }
+        InputFormat::Lines if arguments.keep_partitions => {
+            Some("--keep-partitions is for JSON: lines name no partition")
+        }
+        _ => None,
+    };
+    if let Some(text) = idle {
+        return Err(CommandError::says(exit_code::USAGE, text));
+    }
     // Before anything else: a file that is missing should not cost a connection.
     let records = Records::open(&arguments)?;
     with_signals(config, |client, signals| async move {

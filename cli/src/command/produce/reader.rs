@@ -137,7 +137,10 @@ impl Shape {
         Ok(InputRecord {
             partition: if self.keep_partitions { input.partition } else { self.partition },
             // -1 is how a record without one is shown.
-            timestamp: input.timestamp.filter(|timestamp| *timestamp >= 0),
+            timestamp: match input.timestamp {
+                Some(before @ ..-1) => return Err(format!("timestamp {before} is before 1970")),
+                timestamp => timestamp.filter(|timestamp| *timestamp >= 0),
+            },
             key: bytes(input.key)?,
             value: bytes(input.value)?,
             headers,
