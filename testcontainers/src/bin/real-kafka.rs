@@ -11,7 +11,7 @@ use millstream_testcontainers::{
 };
 
 const USAGE: &str = "usage: real-kafka [--version V] [--brokers N] [--transaction-version N] [--property NAME=VALUE]...
-       real-kafka --prepare   only brings the jars, and says whether real brokers can run here";
+       real-kafka --prepare   brings the jars, makes what lets brokers start quickly, and says whether real brokers can run here";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +34,9 @@ fn prepare() -> Result<(), String> {
             for version in [DEFAULT_VERSION, OLDER_VERSION] {
                 let jars = KafkaJars::resolve(version).map_err(|error| chain(&error))?;
                 println!("Apache Kafka {version}: jars in {}", jars.folder().display());
+                if let Err(error) = KafkaJars::archive_classes(version) {
+                    println!("brokers start more slowly than they could: {}", chain(&error));
+                }
             }
         }
         Availability::Docker => println!("Apache Kafka {DEFAULT_VERSION}: by the Docker engine"),

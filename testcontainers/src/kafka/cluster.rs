@@ -15,7 +15,7 @@ use crate::kafka::jars::{KafkaJars, java_program, last_lines};
 use crate::kafka::links::{self, Link};
 use crate::kafka::node::{Node, Runtime};
 use crate::kafka::properties::{NodeAddress, node_properties};
-use crate::kafka::{kept_logs, ready};
+use crate::kafka::{class_archive, kept_logs, ready};
 use crate::ports::PortLease;
 use crate::process::{GuardedCommand, Signal};
 
@@ -149,7 +149,8 @@ impl KafkaCluster {
                     let flags = flags.iter().chain(&settings.jvm_flags).map(OsString::from);
                     let hosts =
                         settings.links.then(|| links::hosts_option(&self.folder, Some(index)));
-                    let jvm_flags = flags.chain(hosts).collect();
+                    let archive = class_archive::option(&settings.version);
+                    let jvm_flags = flags.chain(archive).chain(hosts).collect();
                     Runtime::Jars { jars: jars.clone(), jvm_flags }
                 }
                 None => Runtime::Docker(DockerNode {

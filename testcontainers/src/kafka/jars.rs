@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cache::{cache_dir, fill_once};
+use crate::kafka::class_archive;
 use crate::kafka::error::{Action, ClusterError};
 
 const POM: &str = include_str!("../../java/pom.xml");
@@ -55,6 +56,7 @@ pub(crate) const QUICK_START: [&str; 3] =
 /// The jars of one release, ready to run.
 #[derive(Clone, Debug)]
 pub struct KafkaJars {
+    version: String,
     folder: PathBuf,
     logging: Logging,
 }
@@ -68,7 +70,7 @@ impl KafkaJars {
     pub fn resolve(version: &str) -> Result<Self, ClusterError> {
         let folder = cache_dir().join("kafka").join(version);
         fill_once(&folder, |staging| copy_jars(version, staging))?;
-        Ok(Self { folder, logging: Logging::of(version) })
+        Ok(Self { version: version.to_owned(), folder, logging: Logging::of(version) })
     }
 
     /// The folder that holds `libs/` and what was compiled against them.
@@ -86,6 +88,7 @@ impl KafkaJars {
     /// Arguments of `java` up to the main class: class path, logging, flags for a quick start.
     pub(crate) fn tool_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = QUICK_START.iter().map(OsString::from).collect();
+        args.extend(class_archive::option(&self.version));
         args.extend(["-Xmx256m", "-Dmillstream.log.level=warn"].map(OsString::from));
         args.push(self.log_config());
         args.push("-cp".into());

@@ -1,6 +1,7 @@
 //! Real Apache Kafka: from its jars where there is a JVM, from its image where there is a Docker engine.
 
 mod builder;
+mod class_archive;
 mod cluster;
 mod docker;
 mod error;

@@ -24,8 +24,9 @@ pub use types::{
 
 use crate::cache::fill_once;
 use crate::kafka::builder::DEFAULT_VERSION;
+use crate::kafka::class_archive;
 use crate::kafka::error::{Action, ClusterError};
-use crate::kafka::jars::{KafkaJars, java_program, last_lines};
+use crate::kafka::jars::{KafkaJars, QUICK_START, java_program, last_lines};
 
 const SOURCE: &str = include_str!("../../../java/InteropClient.java");
 
@@ -72,7 +73,9 @@ impl JavaClient {
         let log = std::env::temp_dir().join(name);
         let stderr = File::create(&log).action(|| format!("write {}", log.display()))?;
         let mut child = Command::new(java_program("java"))
-            .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"])
+            .args(QUICK_START)
+            .args(class_archive::option(version))
+            .arg("-Xmx256m")
             .arg(jars.log_config())
             .args(["-Dmillstream.log.level=warn", "-cp"])
             .arg(class_path)
