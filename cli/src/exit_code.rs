@@ -5,7 +5,9 @@ use std::error::Error;
 use millstream_dev_broker::{DataDirError, StartError};
 use millstream_protocol::ErrorCode;
 use millstream_protocol::transaction::{AbortCause, ProduceError};
-use millstream_protocol_client::{CommitError, GroupConsumerError, PositionError, SendError};
+use millstream_protocol_client::{
+    CommitError, GroupConsumerError, GroupError, PositionError, SendError,
+};
 
 use crate::command::demo::ChildEnded;
 use crate::input::InputError;
@@ -28,7 +30,7 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 const STATE: u8 = 73;
 /// Results could not be written to standard output.
 const OUTPUT: u8 = 74;
-/// Another process owns the transactional id now.
+/// Another process owns the transactional id, or the group.instance.id, now.
 const FENCED: u8 = 76;
 /// A setting can not be used.
 pub(crate) const CONFIG: u8 = 78;
@@ -59,6 +61,12 @@ pub(crate) fn of(error: &(dyn Error + 'static)) -> u8 {
         of_producer(error)
     } else if error.is::<CommitError>() {
         UNAVAILABLE
+    } else if let Some(GroupConsumerError::Membership {
+        source: GroupError::FencedInstanceId { .. },
+        ..
+    }) = error.downcast_ref()
+    {
+        FENCED
     } else if let Some(GroupConsumerError::Membership { .. } | GroupConsumerError::Closed { .. }) =
         error.downcast_ref()
     {

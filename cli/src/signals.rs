@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, so that a command can clean up before it ends.
+//! SIGINT, SIGTERM and SIGHUP (the terminal is gone), so that a command can clean up before it ends.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -11,11 +11,12 @@ pub(crate) struct Interrupted {
     pub(crate) exit_code: u8,
 }
 
-/// Receives both signals.
+/// Receives the signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -24,6 +25,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
@@ -32,6 +34,7 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => Interrupted { name: "SIGINT", exit_code: 130 },
             _ = self.terminate.recv() => Interrupted { name: "SIGTERM", exit_code: 143 },
+            _ = self.hangup.recv() => Interrupted { name: "SIGHUP", exit_code: 129 },
         }
     }
 }

@@ -18,7 +18,7 @@ pub enum ClientError {
     Config(#[from] ConfigError),
     /// Not one broker could be reached in time, or every address speaks something else than Kafka.
     #[error(
-        "no Kafka broker can be reached (within {}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
+        "no Kafka broker can be reached (given up to {}): {}; check bootstrap.servers, and that the brokers' advertised.listeners can be reached from here",
         seconds(*.after), list(.failures)
     )]
     NoBrokerReachable {
@@ -81,7 +81,7 @@ pub enum ClientError {
     },
     /// The brokers are too old for the call, or lack the API (KIP-35).
     #[error(
-        "{operation}: the broker {}, needed is {ours_min} to {ours_max}; upgrade the brokers",
+        "{operation}: the broker {}, needed is {ours_min} to {ours_max}; a newer version of Kafka has it",
         offered_versions(*api, *theirs_min, *theirs_max)
     )]
     Unsupported {

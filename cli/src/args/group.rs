@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::topic_name;
+use super::{spelt_as_one_of, topic_name};
 use crate::cluster::ClusterArguments;
 use crate::position::Position;
 
@@ -31,7 +31,7 @@ pub(crate) enum GroupCommand {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GroupListArguments {
     /// Only those in this state, as Stable or Empty. Repeatable
-    #[arg(long = "state", value_name = "STATE")]
+    #[arg(long = "state", value_name = "STATE", value_parser = state)]
     pub(crate) states: Vec<String>,
 }
 
@@ -120,6 +120,22 @@ impl TopicPartitions {
             _ => Err("after the colon there have to be partitions with commas between".to_owned()),
         }
     }
+}
+
+/// Those of all kinds of groups, as the brokers spell them.
+const STATES: [&str; 8] = [
+    "Empty",
+    "Stable",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+];
+
+fn state(text: &str) -> Result<String, String> {
+    spelt_as_one_of(&STATES, text)
 }
 
 fn target(text: &str) -> Result<Position, String> {

@@ -107,9 +107,9 @@ pub(crate) struct ConsumeArguments {
     pub(crate) isolation_level: Option<IsolationLevelArgument>,
 
     /// How a record is printed: %t topic, %p partition, %o offset, %T timestamp, %d date and time, %k key, %v value,
-    /// %h headers, %K and %S bytes of key and value, %% a percent sign, \n \t \0 \\. Not with JSON
-    #[arg(long, value_name = "TEXT", default_value = "%v\\n")]
-    pub(crate) format: RecordFormat,
+    /// %h headers, %K and %S bytes of key and value, %% a percent sign, \n \t \0 \\ (default: %v\n). Not with JSON
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) format: Option<RecordFormat>,
 
     /// What is printed for a key or value that is null
     #[arg(long, value_name = "TEXT", default_value = "")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::topic_name;
+use super::{spelt_as_one_of, topic_name};
 use crate::cluster::ClusterArguments;
 
 /// Transactions.
@@ -32,7 +32,7 @@ pub(crate) enum TxnCommand {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TxnListArguments {
     /// Only those in this state, as Ongoing. Repeatable
-    #[arg(long = "state", value_name = "STATE")]
+    #[arg(long = "state", value_name = "STATE", value_parser = state)]
     pub(crate) states: Vec<String>,
 
     /// Only those that are open for longer than this (Kafka from 3.8)
@@ -91,4 +91,20 @@ pub(crate) struct FindHangingArguments {
         value_parser = humantime::parse_duration
     )]
     pub(crate) quiet_for: Duration,
+}
+
+/// As the brokers spell them.
+const STATES: [&str; 8] = [
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+];
+
+fn state(text: &str) -> Result<String, String> {
+    spelt_as_one_of(&STATES, text)
 }

@@ -29,6 +29,13 @@ enum Part {
     ValueBytes,
 }
 
+/// The value and the end of a line.
+impl Default for RecordFormat {
+    fn default() -> Self {
+        Self { parts: vec![Part::Value, Part::Text(b"\n".to_vec())] }
+    }
+}
+
 impl FromStr for RecordFormat {
     type Err = String;
 

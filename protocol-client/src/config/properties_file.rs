@@ -8,6 +8,8 @@ use std::str::Chars;
 /// blank), continued lines and escapes. Any text can be read; what makes no sense becomes a name without a value.
 #[must_use]
 pub fn parse_properties(text: &str) -> Vec<(String, String)> {
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     logical_lines(text).iter().map(|line| split(line)).collect()
 }
 

@@ -32,7 +32,7 @@ pub enum ProduceError {
     },
     /// The transaction can not be committed any more. The producer serves again after an abort or `init`. From an idempotent
     /// producer, which has no transaction: the batch is not known to be written, and the producer goes on.
-    #[error("the transaction can not be committed: {cause}")]
+    #[error("not everything is known to be written: {cause}")]
     Abortable {
         /// Why.
         cause: AbortCause,
@@ -109,7 +109,7 @@ pub enum ProduceError {
 #[non_exhaustive]
 pub enum AbortCause {
     /// A broker refused a request of the transaction.
-    #[error("{api:?} was answered {code}{}", place(.topic_partition))]
+    #[error("{api:?} was answered {code}{}{}", place(.topic_partition), hint(*.code))]
     Refused {
         /// The request.
         api: ApiKey,
@@ -218,6 +218,16 @@ fn tried(last: &Option<Arc<str>>) -> impl fmt::Display {
 
 fn detail(message: &Option<Arc<str>>) -> impl fmt::Display {
     message.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
+}
+
+/// What a code means that does not say so itself.
+fn hint(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::INVALID_TXN_STATE => {
+            ": there is no such open transaction; the coordinator aborts those older than transaction.timeout.ms"
+        }
+        _ => "",
+    }
 }
 
 fn place(topic_partition: &Option<TopicPartition>) -> impl fmt::Display {

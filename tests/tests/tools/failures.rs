@@ -16,10 +16,10 @@ fn a_record_that_the_broker_refuses_aborts_its_transaction() {
     let (topic, id) = (unique("tools"), unique("txn"));
     cluster.tool(&format!("topic create {topic} --config max.message.bytes=2000")).ok();
     let lines = format!("first\n{}\nlast\n", "x".repeat(5_000));
-    cluster
-        .tool(&format!("produce {topic} --transactional={id}"))
-        .input(lines)
-        .refused(65, &["larger than the broker takes", "the transaction is aborted"]);
+    cluster.tool(&format!("produce {topic} --transactional={id}")).input(lines).refused(
+        65,
+        &["record 2 to", "larger than the broker takes", "the transaction is aborted"],
+    );
     let open = cluster.tool("txn list --state Ongoing").rows();
     assert!(open.iter().all(|row| row["transactional_id"] != id.as_str()), "{open:?}");
     // The id serves on.
@@ -40,6 +40,21 @@ fn a_failure_says_what_is_written_before_it() {
         .tool(&format!("produce {topic} --format json"))
         .input(typo)
         .refused(65, &["line 1", "vlaue"]);
+    let before = r#"{"value": "1", "timestamp": -5}"#;
+    cluster
+        .tool(&format!("produce {topic} --format json"))
+        .input(before)
+        .refused(65, &["line 1", "timestamp -5 is before 1970"]);
+    // Without a transaction only the record that is too large is missing, and it is named.
+    let small = unique("tools");
+    cluster.tool(&format!("topic create {small} --config max.message.bytes=2000")).ok();
+    let said = cluster
+        .tool(&format!("produce {small} -X linger.ms=0 -X batch.size=16"))
+        .input(format!("first\n{}\n", "x".repeat(5_000)))
+        .refused(65, &["record 2 to", "larger than the broker takes", "1 record written"]);
+    for wrong in ["WARN", "transaction"] {
+        assert!(!said.err.contains(wrong), "{}", said.err);
+    }
 }
 
 #[test]

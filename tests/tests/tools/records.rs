@@ -151,10 +151,13 @@ fn transaction_is_seen_as_a_whole_or_not_at_all() {
     open.write("3\n");
     let all = format!("{topic} --isolation-level read_uncommitted");
     wait_for("the open transaction has a record", || values(cluster, &all) == ["1", "2", "3"]);
-    assert_eq!(values(cluster, &topic), ["1", "2"]);
-    open.interrupt();
+    let said = cluster.tool(&format!("consume {topic}")).run();
+    assert_eq!((said.code, said.out.as_str()), (0, "1\n2\n"));
+    let hint = format!("{topic}-0 is read up to offset 3 of 4: what follows waits");
+    assert!(said.err.contains(&hint), "{}", said.err);
+    open.hang_up();
     let said = open.wait();
-    assert_eq!(said.code, 130, "{}", said.err);
+    assert_eq!(said.code, 129, "{}", said.err);
     assert!(said.err.contains("the transaction is aborted"), "{}", said.err);
     // A line that is no record takes the others with it.
     let produce = format!("produce {topic} --format json --transactional=tools-{topic}");
@@ -180,6 +183,46 @@ fn who_follows_sees_what_comes_until_interrupted() {
     follower.interrupt();
     let said = follower.wait();
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "one\ntwo\n", ""));
+}
+
+#[test]
+fn who_follows_sees_partitions_that_are_added() {
+    let Some(cluster) = kafka("who_follows_sees_partitions_that_are_added") else { return };
+    let topic = cluster.new_topic(1);
+    let follow = format!("consume {topic} --follow -X metadata.max.age.ms=200");
+    let follower = cluster.tool(&follow).start();
+    cluster.tool(&format!("topic alter {topic} --partitions 3")).ok();
+    for partition in ["2", "0", "1"] {
+        cluster.tool(&format!("produce {topic} --partition {partition}")).input(partition).ok();
+        wait_for("the record is printed", || follower.out().contains(partition));
+    }
+    follower.interrupt();
+    let said = follower.wait();
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "2\n0\n1\n", ""));
+}
+
+#[test]
+fn options_that_would_have_no_effect_are_named() {
+    let Some(cluster) = kafka("options_that_would_have_no_effect_are_named") else { return };
+    let topic = cluster.new_topic(1);
+    let refused = |line: String, words: &[&str]| {
+        cluster.tool(&line).input("{}").refused(2, words);
+    };
+    let produce = format!("produce {topic}");
+    refused(format!("{produce} --format json -k :"), &["--key-separator is for lines"]);
+    refused(format!("{produce} --keep-partitions"), &["--keep-partitions is for JSON"]);
+    refused(format!("consume {topic} --format %k --output json"), &["--format shapes text"]);
+    refused("group list --state Foo".to_owned(), &["--state", "PreparingRebalance"]);
+    refused("txn list --state Foo".to_owned(), &["--state", "Ongoing"]);
+    cluster.tool("txn list --state ongoing").ok();
+    let said = cluster.tool(&format!("consume {topic} -X group.id=g --from 7")).run();
+    assert_eq!((said.code, said.out.as_str()), (0, ""));
+    for hint in ["group.id has no effect", "--group", "ends at offset 0: nothing is at 7 yet"] {
+        assert!(said.err.contains(hint), "{hint:?} is missing in {}", said.err);
+    }
+    // With -v one sees to whom it talks.
+    let said = cluster.tool(&format!("consume {topic} -vv")).run();
+    assert!(said.err.contains("connecting"), "{}", said.err);
 }
 
 #[test]

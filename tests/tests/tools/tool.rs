@@ -135,8 +135,17 @@ impl Running {
 
     /// What Ctrl-C does.
     pub(crate) fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    /// What the end of a terminal does.
+    pub(crate) fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &id]).status().unwrap();
+        let sent = Command::new("kill").args([name, &id]).status().unwrap();
         assert!(sent.success());
     }
 

@@ -49,7 +49,7 @@ fn open_transaction_is_listed_described_and_aborted() {
     assert_eq!(cluster.tool(&format!("consume {topic}")).ok(), "");
     cluster.tool(&format!("txn abort {id} --yes")).refused(69, &[&id, "no open transaction"]);
     cluster.tool("txn describe nobody").refused(69, &["nobody", "TRANSACTIONAL_ID_NOT_FOUND"]);
-    cluster.tool("txn list --state Sleeping").refused(69, &["Sleeping"]);
+    cluster.tool("txn list --state Sleeping").refused(2, &["Sleeping", "Ongoing"]);
 }
 
 #[test]

@@ -41,10 +41,10 @@ pub(super) async fn of(
         async move { client.list_offsets(&asked, client.config().isolation_level).await }
     };
     let earliest = list(OffsetSpec::Earliest).await?;
+    let to_the_end = !arguments.follow && matches!(arguments.to, None | Some(Position::End));
+    let written = if to_the_end { written(client, &partitions).await? } else { BTreeMap::new() };
     let latest = list(OffsetSpec::Latest).await?;
-    if !arguments.follow && matches!(arguments.to, None | Some(Position::End)) {
-        note_what_waits(client, &partitions, &latest).await?;
-    }
+    note_what_waits(&written, &latest);
     let mut bounds = BTreeMap::new();
     for (tp, latest) in &latest {
         let Some(earliest) = earliest.get(tp) else { continue };
@@ -69,28 +69,34 @@ pub(super) async fn of(
     Ok(bounds.collect())
 }
 
-/// Readers of committed records see nothing behind the first open transaction. That must not look like the end of a topic.
-async fn note_what_waits(
+/// Where the logs end, open transactions included. Asked before what can be seen: whatever is missing then does wait.
+async fn written(
     client: &KafkaClient,
     partitions: &[TopicPartition],
-    latest: &BTreeMap<TopicPartition, ListedOffset>,
-) -> Result<(), CommandError> {
+) -> Result<BTreeMap<TopicPartition, ListedOffset>, CommandError> {
     if client.config().isolation_level == IsolationLevel::ReadUncommitted {
-        return Ok(());
+        return Ok(BTreeMap::new());
     }
     let asked: Vec<_> = partitions.iter().map(|tp| (tp.clone(), OffsetSpec::Latest)).collect();
-    let all = client.list_offsets(&asked, IsolationLevel::ReadUncommitted).await?;
-    for (tp, end) in all {
-        let visible = latest.get(&tp).map_or(end.offset, |listed| listed.offset);
-        if visible < end.offset {
+    Ok(client.list_offsets(&asked, IsolationLevel::ReadUncommitted).await?)
+}
+
+/// Readers of committed records see nothing behind the first open transaction. That must not look like the end of a topic.
+fn note_what_waits(
+    written: &BTreeMap<TopicPartition, ListedOffset>,
+    visible: &BTreeMap<TopicPartition, ListedOffset>,
+) {
+    for (tp, end) in written {
+        if let Some(visible) = visible.get(tp)
+            && visible.offset < end.offset
+        {
             note(&format!(
-                "{tp} ends at offset {visible} of {} for now: what follows waits for the end of an open transaction; \
-                 `millstream txn list --state Ongoing` shows it, `--isolation-level read_uncommitted` reads on",
-                end.offset
+                "{tp} is read up to offset {} of {}: what follows waits for the end of an open transaction; `millstream txn \
+                 list --state Ongoing` shows those, `--isolation-level read_uncommitted` reads on",
+                visible.offset, end.offset
             ));
         }
     }
-    Ok(())
 }
 
 pub(super) async fn partitions(
@@ -122,7 +128,12 @@ fn start(tp: &TopicPartition, from: Position, listed: Listed, at_time: Option<i6
             note(&format!("{tp} begins at offset {earliest}: what was before is deleted"));
             earliest
         }
-        Position::Offset(offset) => offset,
+        Position::Offset(offset) => {
+            if offset > latest {
+                note(&format!("{tp} ends at offset {latest}: nothing is at {offset} yet"));
+            }
+            offset
+        }
     }
 }
 

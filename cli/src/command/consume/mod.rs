@@ -13,10 +13,14 @@ use super::CommandError;
 use crate::args::records::{ConsumeArguments, IsolationLevelArgument};
 use crate::cluster::with_signals;
 use crate::exit_code;
-use crate::output::note;
+use crate::output::{OutputFormat, note};
 use crate::position::Position;
 
 pub(crate) fn run(arguments: ConsumeArguments) -> Result<(), CommandError> {
+    if arguments.format.is_some() && arguments.cluster.output == OutputFormat::Json {
+        let text = "--format shapes text, and --output json prints objects: leave one of them out";
+        return Err(CommandError::says(exit_code::USAGE, text));
+    }
     let config = config(&arguments)?;
     with_signals(config, |client, mut signals| async move {
         let mut printer = Printer::new(&arguments);

@@ -35,7 +35,7 @@ impl Printer {
     pub(super) fn new(arguments: &ConsumeArguments) -> Self {
         Self {
             output: arguments.cluster.output,
-            format: arguments.format.clone(),
+            format: arguments.format.clone().unwrap_or_default(),
             null: arguments.null.clone(),
             left: arguments.max_messages,
             lines: Vec::new(),

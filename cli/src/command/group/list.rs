@@ -25,7 +25,7 @@ pub(super) async fn run(
 ) -> Result<(), CommandError> {
     let wanted = |state: &str| {
         let states = &arguments.states;
-        states.is_empty() || states.iter().any(|wanted| wanted.eq_ignore_ascii_case(state))
+        states.is_empty() || states.iter().any(|wanted| wanted == state)
     };
     let groups = client.list_groups().await?.into_iter();
     let rows = groups.filter(|group| wanted(&group.state)).map(|group| Row {

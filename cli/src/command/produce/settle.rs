@@ -47,11 +47,13 @@ async fn settle_into(
     output: OutputFormat,
 ) -> Result<(), CommandError> {
     let mut lines = Vec::new();
+    let mut number = 0_u64;
     while let Some(delivery) = deliveries.recv().await {
+        number += 1;
         let partition = delivery.topic_partition().clone();
         let at = delivery.wait().await.map_err(|error| {
             let cause = CommandError::from(error);
-            let text = format!("failed to write to {partition}: {}", cause.cause);
+            let text = format!("failed to write record {number} to {partition}: {}", cause.cause);
             CommandError::says(cause.exit_code, text)
         })?;
         written.add(&at);
