@@ -277,15 +277,19 @@ impl RecordProducer {
         // Records that can not be written any more must not keep a batch open.
         let closed = self.shared.drop_open();
         debug_assert!(closed.is_ok(), "what was taken can be closed: {closed:?}");
-        loop {
-            match self.shared.producer.init_transactions().await {
-                // The transaction of a former owner is being aborted; that ends by itself.
-                Err(ProduceError::ConcurrentTransactions { .. }) if Instant::now() < deadline => {
-                    tokio::time::sleep(WHILE_ABORTING).await;
-                }
-                result => return result,
+        let mut result = self.shared.producer.init_transactions().await;
+        // The transaction of a former owner is being aborted; that ends by itself.
+        while let Err(ProduceError::ConcurrentTransactions { .. }) = result {
+            let again = async {
+                tokio::time::sleep(WHILE_ABORTING).await;
+                self.shared.producer.init_transactions().await
+            };
+            match timeout_at(deadline, again).await {
+                Ok(next) => result = next,
+                Err(_) => return result,
             }
         }
+        result
     }
 
     /// Opens a transaction: what is sent from now on belongs to it. Below `transaction.version` 2 it takes the next epoch
