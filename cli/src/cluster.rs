@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use millstream_protocol_client::{ClientConfig, KafkaClient, parse_properties};
+use millstream_protocol_client::{ClientConfig, KafkaClient};
 
 use crate::command::CommandError;
 use crate::exit_code;
-use crate::output::OutputFormat;
+use crate::output::{OutputFormat, note};
 use crate::signals::Signals;
 
 /// Where the cluster is, and how its answers are written.
@@ -49,19 +49,15 @@ impl ClusterArguments {
         let mut config = ClientConfig::new("");
         "millstream".clone_into(&mut config.client_id);
         if let Some(path) = &self.command_config {
-            let shown = path.display();
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let text = format!("failed to read {shown}: {error}; --command-config needs a file of properties, key=value a line");
-                CommandError::says(exit_code::CONFIG, text)
-            })?;
-            for (name, value) in parse_properties(&text) {
-                config.set(&name, &value).map_err(|error| {
-                    CommandError::says(exit_code::CONFIG, format!("{shown}: {error}"))
-                })?;
-            }
+            config = config
+                .with_file(path)
+                .map_err(|error| CommandError::says(exit_code::CONFIG, error.to_string()))?;
         }
         config = config.with(&self.properties)?;
         if let Some(servers) = &self.bootstrap_server {
+            if self.properties.iter().any(|property| property.starts_with("bootstrap.servers=")) {
+                note("-b counts more than -X bootstrap.servers");
+            }
             config.set("bootstrap.servers", servers)?;
         }
         if config.bootstrap_servers.is_empty() {
@@ -161,6 +157,28 @@ mod tests {
         assert_eq!(error.exit_code, exit_code::CONFIG);
         assert!(text.contains(&file.path().display().to_string()), "{text}");
         assert!(text.contains("did you mean 'request.timeout.ms'"), "{text}");
+        assert!(text.contains(", line 1: "), "{text}");
+        // A value that is meant to go on in the next line, and does not. Its end is secret.
+        let key = "# a key\nssl.keystore.key=-----BEGIN PRIVATE KEY-----\nMIIEvS3CR3TS3CR3T\n";
+        let (key, _file) = arguments(key);
+        let text = key.config().expect_err("a line that is no property").cause.to_string();
+        assert!(text.contains(", line 3: ") && text.contains("backslash"), "{text}");
+        assert!(!text.contains("S3CR3T"), "{text}");
+        for (property, servers) in [
+            ("S3CR3T", None),
+            ("sasl.password:S3CR3T=a", None),
+            ("linger.ms=1", Some("user:S3CR3T@host:9092")),
+        ] {
+            bad.command_config = None;
+            bad.properties = vec![property.to_owned()];
+            bad.bootstrap_server = servers.map(str::to_owned);
+            let text = bad.config().expect_err(property).cause.to_string();
+            assert!(!text.contains("S3CR3T"), "{text}");
+        }
+        (bad.properties, bad.bootstrap_server) = (Vec::new(), None);
+        bad.command_config = Some("/dev/zero".into());
+        let text = bad.config().expect_err("a file without end").cause.to_string();
+        assert!(text.contains("larger than 1048576 bytes"), "{text}");
         bad.command_config = Some("/no/such/file".into());
         let error = bad.config().expect_err("no such file");
         assert!(error.cause.to_string().contains("/no/such/file"));

@@ -225,6 +225,12 @@ fn hint(code: ErrorCode) -> &'static str {
         ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => {
             "; members of the group read the topic: stop them first"
         }
+        ErrorCode::GROUP_ID_NOT_FOUND => {
+            "; there is no such group: check the name (it is case-sensitive)"
+        }
+        ErrorCode::TRANSACTIONAL_ID_NOT_FOUND => {
+            "; nobody has used this transactional id of late: check it (it is case-sensitive)"
+        }
         ErrorCode::SECURITY_DISABLED => "; the brokers have no authorizer (authorizer.class.name)",
         _ => "",
     }

@@ -433,6 +433,7 @@
 
 mod admin;
 mod attempts;
+mod bounded_file;
 mod client;
 mod config;
 mod consumer;

@@ -223,7 +223,7 @@ impl FrameError {
     /// Names what the four bytes that were taken for a size really are.
     fn of_size(size: [u8; SIZE_BYTES], max_frame_bytes: usize) -> Self {
         match &size {
-            b"HTTP" => Self::HttpResponse,
+            b"HTTP" | b"<!DO" | b"<!do" | b"<htm" | b"<HTM" => Self::HttpResponse,
             b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"PRI " => Self::HttpRequest,
             // A TLS record starts with its type, then the protocol version, whose first byte is 3 since SSL 3.
             [TLS_ALERT, 3, ..] => Self::TlsAlert,

@@ -38,7 +38,7 @@ pub(crate) struct ProduceArguments {
     pub(crate) null: Option<String>,
 
     /// Write to this partition (default: by key, else spread)
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) partition: Option<i32>,
 
     /// With JSON: each record into the partition that it names
@@ -78,7 +78,12 @@ pub(crate) struct ConsumeArguments {
 
     /// Where to begin: beginning, end, end-N, an offset, a time as 2026-01-31T12:00:00Z or @MILLISECONDS, a time ago as 15m.
     /// For a group: where nothing is committed, beginning or end
-    #[arg(long, value_name = "POSITION", default_value = "beginning")]
+    #[arg(
+        long,
+        value_name = "POSITION",
+        default_value = "beginning",
+        allow_negative_numbers = true
+    )]
     pub(crate) from: Position,
 
     /// Where to end: before this offset or time (default: where the topic ends now)

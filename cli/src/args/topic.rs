@@ -54,11 +54,11 @@ pub(crate) struct TopicCreateArguments {
     pub(crate) topics: Vec<String>,
 
     /// Partitions of each (default: the broker's)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) partitions: Option<i32>,
 
     /// Copies of each partition (default: the broker's)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(1..))]
     pub(crate) replication_factor: Option<i16>,
 
     /// A property of the topics, as cleanup.policy=compact. Repeatable
@@ -74,7 +74,7 @@ pub(crate) struct TopicCreateArguments {
 #[group(id = "change", required = true, multiple = true)]
 pub(crate) struct TopicChange {
     /// Partitions there are to be; only more than now. Keys are spread anew from then on
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) partitions: Option<i32>,
 
     /// Set a property. Repeatable

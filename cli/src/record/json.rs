@@ -111,7 +111,9 @@ impl JsonInput {
         if line.trim_ascii_start().first() != Some(&b'{') {
             return Err("it is no JSON object".to_owned());
         }
-        serde_json::from_slice(line).map_err(|error| error.to_string())
+        // Its line is always the first one of the one it was given.
+        serde_json::from_slice(line)
+            .map_err(|error| error.to_string().replace(" at line 1 column ", " at column "))
     }
 }
 

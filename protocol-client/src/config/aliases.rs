@@ -1,8 +1,7 @@
 //! Names of other clients: librdkafka's, and the OAuth names of Confluent's Java classes.
 
-use std::fs;
-
 use super::value::integer;
+use crate::bounded_file;
 
 /// Another client's name for one of Kafka's properties. Where both are set, Kafka's name wins. Values in another unit are
 /// converted: `queue.buffering.max.kbytes` counts KiB, `queue.buffering.max.ms` takes fractions.
@@ -43,7 +42,8 @@ const fn converted(name: &'static str, property: &'static str, convert: Convert)
 }
 
 fn content(value: &str) -> Result<String, String> {
-    fs::read_to_string(value.trim()).map_err(|error| format!("a file that can be read ({error})"))
+    bounded_file::read_text(value.trim().as_ref())
+        .map_err(|error| format!("a file that can be read ({error})"))
 }
 
 /// librdkafka leaves the size to the system with 0, Kafka with -1.

@@ -15,6 +15,30 @@ pub enum ConfigError {
         /// The known name that looks most like it, if any does (a few letters apart).
         nearest: Option<&'static str>,
     },
+    /// The name is not like any property's. It is not shown: a line of a key or of a certificate whose line before does not end with a
+    /// backslash looks like this.
+    #[error(
+        "a name that no property has (not shown, it may be part of a secret); a value goes on in the next line only behind a backslash"
+    )]
+    NotAName,
+    /// A file of properties can not be read: missing, larger than 1 MiB, no UTF-8.
+    #[error("{path}: {reason}; it should be a file of properties, key=value a line")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A line of a file of properties can not be used.
+    #[error("{path}, line {line}: {source}")]
+    Line {
+        /// The file.
+        path: String,
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: Box<ConfigError>,
+    },
     /// Kafka knows the property, this client does not support it (or not this value).
     #[error("property '{name}' = '{value}' is not supported: {reason}")]
     NotSupported {
@@ -57,7 +81,7 @@ pub enum ConfigError {
     /// The text is no property: it has no `=`.
     #[error("'{text}' is no property: write key=value, as in transaction.timeout.ms=60000")]
     NotKeyValue {
-        /// The text as given.
+        /// The text as given; `…` if it is not like the name of a property.
         text: String,
     },
 }

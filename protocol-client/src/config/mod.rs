@@ -15,9 +15,11 @@ mod security_properties;
 mod value;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bounded_file;
 use crate::security::{SaslConfig, SecurityProtocol, TlsConfig};
 pub use aliases::{PropertyAlias, property_aliases};
 pub use builder::ClientConfigBuilder;
@@ -317,10 +319,30 @@ impl ClientConfig {
     ) -> Result<Self, ConfigError> {
         for property in properties {
             let text = property.as_ref();
-            let (name, value) = text
-                .split_once('=')
-                .ok_or_else(|| ConfigError::NotKeyValue { text: text.to_owned() })?;
+            let (name, value) = text.split_once('=').ok_or_else(|| {
+                let shown = if properties::is_like_a_name(text) { text } else { "…" };
+                ConfigError::NotKeyValue { text: shown.to_owned() }
+            })?;
             self.set(name.trim(), value.trim())?;
+        }
+        Ok(self)
+    }
+
+    /// With the properties of a file in Java's format, as `--command-config` of Kafka's own tools takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::File`]; [`ConfigError::Line`] with the place of what [`set`](Self::set) refuses.
+    pub fn with_file(mut self, path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let shown = || path.as_ref().display().to_string();
+        let text = bounded_file::read_text(path.as_ref())
+            .map_err(|error| ConfigError::File { path: shown(), reason: error.to_string() })?;
+        for (line, name, value) in properties_file::numbered_properties(&text) {
+            self.set(&name, &value).map_err(|source| ConfigError::Line {
+                path: shown(),
+                line,
+                source: Box::new(source),
+            })?;
         }
         Ok(self)
     }

@@ -105,7 +105,17 @@ fn unknown(name: &str, value: &str) -> ConfigError {
         .min()
         .filter(|(distance, known)| *distance <= 2 + known.len() / 5)
         .map(|(_, known)| known);
+    if nearest.is_none() && !is_like_a_name(name) {
+        return ConfigError::NotAName;
+    }
     ConfigError::Unknown { name: name.to_owned(), nearest }
+}
+
+/// Whether a text may be shown as a name: those of properties are lower case with dots. Anything else may be a secret that got there by
+/// mistake.
+pub(super) fn is_like_a_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '.' || c == '-' || c == '_';
+    text.len() <= 80 && text.chars().all(is_part)
 }
 
 fn not_supported(name: &str, value: &str, reason: &'static str) -> ConfigError {
@@ -118,7 +128,8 @@ fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     let secret = ["password", "jaas", "secret", "key", "token", "extensions"]
         .iter()
         .any(|part| name.contains(part));
-    if secret { "…" } else { value }
+    // An address with a password in it is none that Kafka knows, and is not repeated either.
+    if secret || (name == "bootstrap.servers" && value.contains('@')) { "…" } else { value }
 }
 
 type Setter = fn(&mut ClientConfig, &str) -> Result<(), Refusal>;
@@ -384,7 +395,10 @@ const PROPERTIES: &[Property] = &[
     honoured("transaction.two.phase.commit.enable", |_, v| {
         only(v, &["false"], "no released broker implements KIP-939 as a whole")
     }),
-    refused("transactional.id", "the job names its transactional id; it never changes"),
+    refused(
+        "transactional.id",
+        "whoever opens a producer names its id: a job by its own name, `produce` by --transactional=ID",
+    ),
     ignored("value.deserializer", FORMAT),
     ignored("value.serializer", FORMAT),
 ];

@@ -8,16 +8,27 @@ use std::str::Chars;
 /// blank), continued lines and escapes. Any text can be read; what makes no sense becomes a name without a value.
 #[must_use]
 pub fn parse_properties(text: &str) -> Vec<(String, String)> {
-    // Some editors begin a file with a byte order mark.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    logical_lines(text).iter().map(|line| split(line)).collect()
+    numbered_properties(text).into_iter().map(|(_, name, value)| (name, value)).collect()
 }
 
-/// Lines without comments, continued ones joined, leading blanks dropped.
-fn logical_lines(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+/// The same, with the number of the line that each begins in, from 1.
+pub(super) fn numbered_properties(text: &str) -> Vec<(usize, String, String)> {
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
+    let lines = logical_lines(&text).into_iter();
+    lines
+        .map(|(number, line)| {
+            let (name, value) = split(&line);
+            (number, name, value)
+        })
+        .collect()
+}
+
+/// Lines without comments, continued ones joined, leading blanks dropped, with their numbers.
+fn logical_lines(text: &str) -> Vec<(usize, String)> {
+    let mut lines: Vec<(usize, String)> = Vec::new();
     let mut continued = false;
-    for line in text.split(['\n', '\r']) {
+    for (number, line) in (1..).zip(text.split(['\n', '\r'])) {
         let line = line.trim_start_matches(is_blank);
         if !continued && (line.is_empty() || line.starts_with(['#', '!'])) {
             continue;
@@ -26,8 +37,8 @@ fn logical_lines(text: &str) -> Vec<String> {
         let goes_on = backslashes % 2 == 1;
         let part = if goes_on { line.strip_suffix('\\').unwrap_or(line) } else { line };
         match lines.last_mut() {
-            Some(last) if continued => last.push_str(part),
-            _ => lines.push(part.to_owned()),
+            Some((_, last)) if continued => last.push_str(part),
+            _ => lines.push((number, part.to_owned())),
         }
         continued = goes_on;
     }
@@ -101,11 +112,11 @@ fn is_blank(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_properties;
+    use super::{numbered_properties, parse_properties};
 
     #[test]
     fn the_format_is_javas() {
-        let text = "# comment\n! comment\n\n a = 1\nb:2\nc 3\nd=\n e\\ f = g\\:h \nlong = one \\\n    two\\\\\n# no = comment\nu=\\u00e9\\ud83d\\ude00\\n\r\nlast=x\\";
+        let text = "# comment\n! comment\n\n a = 1\nb:2\nc 3\nd=\n e\\ f = g\\:h \nlong = one \\\r\n    two\\\\\n# no = comment\nu=\\u00e9\\ud83d\\ude00\\n\r\nlast=x\\";
         let parsed = parse_properties(text);
         let expected = [
             ("a", "1"),
@@ -120,5 +131,7 @@ mod tests {
         let expected: Vec<_> =
             expected.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         assert_eq!(parsed, expected);
+        let lines: Vec<_> = numbered_properties(text).into_iter().map(|(line, ..)| line).collect();
+        assert_eq!(lines, [4, 5, 6, 7, 8, 9, 12, 13]);
     }
 }

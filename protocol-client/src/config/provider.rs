@@ -4,10 +4,10 @@
 //! another provider stays as it is, as with Kafka: a password may well contain `${`.
 
 use std::borrow::Cow;
-use std::fs;
 
 use super::ConfigError;
 use super::properties_file::parse_properties;
+use crate::bounded_file;
 
 /// `value` with everything in its place.
 pub(super) fn resolve<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, ConfigError> {
@@ -45,15 +45,10 @@ fn look_up(variable: &str) -> Result<String, String> {
     let (path, key) = place
         .rsplit_once(':')
         .ok_or_else(|| format!("'{place}' must be a path, a colon, and a key in that file"))?;
-    let size = fs::metadata(path).map_err(|error| format!("{path}: {error}"))?.len();
-    if size > LARGEST {
-        return Err(format!("{path}: too large for a properties file"));
-    }
-    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let text =
+        bounded_file::read_text(path.as_ref()).map_err(|error| format!("{path}: {error}"))?;
     let properties = parse_properties(&text);
     // As in Java, the last one counts.
     let found = properties.into_iter().rev().find(|(name, _)| name == key);
     found.map(|(_, value)| value).ok_or_else(|| format!("{path} has no property '{key}'"))
 }
-
-const LARGEST: u64 = 1 << 20;

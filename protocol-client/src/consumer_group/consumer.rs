@@ -310,15 +310,20 @@ impl GroupConsumer {
 
     /// Commits what was handed out (with `enable.auto.commit`) and leaves the group, so that others get the partitions at
     /// once. A static member (`group.instance.id`) only stops: its place is kept for the session timeout. Takes 30 s at most,
-    /// or `default.api.timeout.ms` if that is shorter; a commit that fails is logged. Dropped, it goes on in the background.
-    pub async fn close(mut self) {
+    /// or `default.api.timeout.ms` if that is shorter. Dropped, it goes on in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`] of the last commit: what was handed out since the one before it will be handed out again, to whoever gets the
+    /// partitions. The group is left all the same.
+    pub async fn close(mut self) -> Result<(), CommitError> {
         if let Some((partition, position)) = self.handed_out.take() {
             self.shared.lock().processed.insert(partition, position);
         }
         let (done, closed) = oneshot::channel();
         self.tell(Message::Close(Some(done)));
-        // An error means that the task has ended already.
-        let _ = closed.await;
+        // It has ended already where the membership did.
+        closed.await.unwrap_or(Err(CommitError::Closed))
     }
 
     fn begin_poll(&mut self) {

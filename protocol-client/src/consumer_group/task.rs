@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::commits::{AfterCommit, CommitJob, Commits, Offsets};
 use super::shared::{GroupNews, GroupShared};
-use super::{GroupConsumerError, PositionError, positions};
+use super::{CommitError, GroupConsumerError, PositionError, positions};
 use crate::client::Ask;
 use crate::{ClientError, KafkaClient, Recovery};
 
@@ -33,7 +33,7 @@ pub(super) enum Message {
     /// The reader is there again.
     Wake,
     /// `Some` after an orderly close, which commits first.
-    Close(Option<oneshot::Sender<()>>),
+    Close(Option<oneshot::Sender<Result<(), CommitError>>>),
     Answer(RequestToken, Result<Response, RequestError>),
     Committed(Result<Response, RequestError>),
     Topics(Result<BTreeMap<Arc<str>, TopicInfo>, ClientError>),
@@ -70,7 +70,9 @@ pub(super) struct GroupTask {
 
 #[derive(Debug)]
 struct Closing {
-    done: Option<oneshot::Sender<()>>,
+    done: Option<oneshot::Sender<Result<(), CommitError>>>,
+    /// What became of the last commit; while it is under way, what will have become of it if the time is up.
+    committed: Result<(), CommitError>,
     /// The machine has been told.
     leaving: bool,
     deadline: Instant,
@@ -159,9 +161,9 @@ impl GroupTask {
         self.shared.arrived.notify_one();
         self.running.abort_all();
         self.client.close_lane(self.lane);
-        if let Some(done) = self.closing.and_then(|closing| closing.done) {
+        if let Some(Closing { done: Some(done), committed, .. }) = self.closing {
             // A caller that gave up is not there any more.
-            let _ = done.send(());
+            let _ = done.send(committed);
         }
     }
 
@@ -512,17 +514,14 @@ impl GroupTask {
         }
     }
 
-    fn end_commit(
-        &mut self,
-        now: Timestamp,
-        job: CommitJob,
-        result: Result<(), super::CommitError>,
-    ) {
+    fn end_commit(&mut self, now: Timestamp, job: CommitJob, result: Result<(), CommitError>) {
         if result.is_ok() {
             let offsets = job.offsets().iter();
             self.committed.extend(offsets.map(|(tp, position)| (tp.clone(), position.offset)));
-        } else if !matches!(job.then, AfterCommit::Reply(_)) {
-            tracing::warn!(group = %self.group, error = ?result, "offsets are not committed");
+        } else if let (Err(error), AfterCommit::Nothing | AfterCommit::Acknowledge(_)) =
+            (&result, &job.then)
+        {
+            tracing::warn!(group = %self.group, %error, "offsets are not committed");
         }
         match job.then {
             AfterCommit::Nothing => {}
@@ -543,13 +542,14 @@ impl GroupTask {
             AfterCommit::Close => {
                 if let Some(closing) = &mut self.closing {
                     closing.leaving = true;
+                    closing.committed = result;
                 }
                 self.member.leave(now);
             }
         }
     }
 
-    fn close(&mut self, done: Option<oneshot::Sender<()>>) {
+    fn close(&mut self, done: Option<oneshot::Sender<Result<(), CommitError>>>) {
         if self.closing.is_some() {
             return;
         }
@@ -558,7 +558,9 @@ impl GroupTask {
         let deadline = Instant::now() + config.default_api_timeout.min(CLOSE_LIMIT);
         let offsets = if commits { self.uncommitted() } else { Offsets::default() };
         let limit: Duration = CLOSE_LIMIT / 2;
-        self.closing = Some(Closing { done, leaving: false, deadline });
+        let last = "no answer yet".to_owned();
+        let committed = Err(CommitError::TimedOut { after: limit, last });
+        self.closing = Some(Closing { done, committed, leaving: false, deadline });
         self.commits.push(CommitJob::new(offsets, limit, AfterCommit::Close));
     }
 }

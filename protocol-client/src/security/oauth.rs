@@ -17,7 +17,7 @@ use super::http::TokenEndpoint;
 use super::login::{check_module, jaas_error};
 use super::token_cache::CachedToken;
 use super::{SaslConfig, TlsConfig};
-use crate::ConfigError;
+use crate::{ConfigError, bounded_file};
 
 /// Where tokens come from, and the last one.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ async fn read_token(path: &Path) -> Result<Secret, DisconnectReason> {
     };
     let task = {
         let path = path.to_owned();
-        tokio::task::spawn_blocking(move || std::fs::read_to_string(path))
+        tokio::task::spawn_blocking(move || bounded_file::read_text(&path))
     };
     let text = task.await.map_err(|error| failed(error.to_string()))?;
     let text = text.map_err(|error| failed(error.to_string()))?;

@@ -1,13 +1,12 @@
 //! Files of certificates and keys, of whichever type they are.
 
-use std::fs;
 use std::path::Path;
 
 use millstream_protocol::sasl::Secret;
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
 
 use super::{jks, pem};
-use crate::ConfigError;
+use crate::{ConfigError, bounded_file};
 
 /// Types of stores (`ssl.truststore.type`, `ssl.keystore.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +90,8 @@ pub(super) fn read(
         path: path.display().to_string(),
         detail,
     };
-    let size = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-    if size > LARGEST {
-        return Err(unreadable(format!("{size} bytes are too many for a store")));
-    }
-    let content = fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let content = bounded_file::read(path, bounded_file::STORE);
+    let content = content.map_err(|error| unreadable(error.to_string()))?;
     if content.starts_with(&[0xce, 0xce, 0xce, 0xce]) {
         return Err(unreadable(
             "JCEKS stores are not supported; convert it: keytool -importkeystore -srckeystore … -destkeystore … -deststoretype PKCS12".to_owned(),
@@ -158,5 +154,3 @@ fn read_pkcs12(content: &[u8], password: Option<&Secret>, names: Names) -> Resul
     }
     Ok(store)
 }
-
-const LARGEST: u64 = 16 << 20;

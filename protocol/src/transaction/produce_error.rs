@@ -226,6 +226,10 @@ fn hint(code: ErrorCode) -> &'static str {
         ErrorCode::INVALID_TXN_STATE => {
             ": there is no such open transaction; the coordinator aborts those older than transaction.timeout.ms"
         }
+        ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED => {
+            ": another producer took over the transactional id, or the transaction was open for longer than \
+             transaction.timeout.ms; it is aborted"
+        }
         _ => "",
     }
 }

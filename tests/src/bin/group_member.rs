@@ -38,7 +38,7 @@ async fn main() {
             }
         }
     }
-    consumer.close().await;
+    consumer.close().await.unwrap();
     client.close().await;
 }
 

@@ -216,7 +216,8 @@ pub(crate) async fn read_as_member(
         }
         committing = Some((readings.positions.clone(), consumer.commit_async()));
     }
-    consumer.close().await;
+    // Its offsets do not matter any more.
+    let _ = consumer.close().await;
     readings.by_partition
 }
 

@@ -107,7 +107,7 @@ async fn output_and_offsets_are_one(kafka: &KafkaCluster, protocol: &str) {
     let refused = copy(&mut consumer, &producer, Some(stale), 1000).await.unwrap_err();
     assert!(matches!(refused, ProduceError::Abortable { .. }), "{refused}");
     let partitions = consumer.assignment();
-    consumer.close().await;
+    consumer.close().await.unwrap();
     // The next member begins where the last committed transaction ended.
     let mut consumer = client.group_consumer().unwrap();
     let committed = consumer.committed(&partitions).await.unwrap();
@@ -125,7 +125,7 @@ async fn output_and_offsets_are_one(kafka: &KafkaCluster, protocol: &str) {
     let values: Vec<_> = output.into_iter().map(|record| record.value).collect();
     let expected: Vec<_> = input.into_iter().map(|record| record.value).collect();
     assert_eq!(values, expected);
-    consumer.close().await;
+    consumer.close().await.unwrap();
     client.close().await;
 }
 

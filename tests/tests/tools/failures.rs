@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
+use millstream_testcontainers::{KafkaCluster, real_kafka_or_skip};
 use millstream_tests::LocalBroker;
 
 use crate::fixtures::{kafka, unique, wait_for};
@@ -50,11 +51,70 @@ fn a_failure_says_what_is_written_before_it() {
     cluster.tool(&format!("topic create {small} --config max.message.bytes=2000")).ok();
     let said = cluster
         .tool(&format!("produce {small} -X linger.ms=0 -X batch.size=16"))
-        .input(format!("first\n{}\n", "x".repeat(5_000)))
-        .refused(65, &["record 2 to", "larger than the broker takes", "1 record written"]);
+        .input(format!("first\n{}\nlater\nlast\n", "x".repeat(5_000)))
+        .refused(65, &["record 2 to", "larger than the broker takes"]);
     for wrong in ["WARN", "transaction"] {
         assert!(!said.err.contains(wrong), "{}", said.err);
     }
+    // What was on its way behind it is written, and told.
+    let there = cluster.tool(&format!("consume {small}")).ok().lines().count();
+    let noun = if there == 1 { "record" } else { "records" };
+    assert!(said.err.contains(&format!("{small}: {there} {noun} written")), "{}", said.err);
+    if there > 1 {
+        assert!(said.err.contains(&format!("; {} record", there - 1)), "{}", said.err);
+    }
+    let rows = cluster
+        .tool(&format!("produce {small} --output json"))
+        .input(format!("first\n{}\nlater\n", "x".repeat(5_000)))
+        .refused(65, &["record 2 to"]);
+    let more = cluster.tool(&format!("consume {small}")).ok().lines().count() - there;
+    assert_eq!(rows.out.lines().count(), more, "{}", rows.out);
+}
+
+#[test]
+fn what_was_written_before_a_signal_is_told() {
+    let Some(cluster) = kafka("what_was_written_before_a_signal_is_told") else { return };
+    let topic = cluster.new_topic(1);
+    let mut open = cluster.tool(&format!("produce {topic}")).start();
+    open.write("1\n2\n");
+    let read = || cluster.tool(&format!("consume {topic}")).ok();
+    wait_for("both records are written", || read() == "1\n2\n");
+    open.interrupt();
+    let said = open.wait();
+    assert_eq!(said.code, 130, "{}", said.err);
+    let written = format!("{topic}: 2 records written to partition 0 (offsets 0 to 1)");
+    assert!(said.err.contains(&written), "{}", said.err);
+}
+
+#[test]
+fn members_whose_broker_is_gone_end_and_tell_what_is_not_committed() {
+    let name = "members_whose_broker_is_gone_end_and_tell_what_is_not_committed";
+    if !real_kafka_or_skip(name) {
+        return;
+    }
+    let kafka = KafkaCluster::builder().property("group.initial.rebalance.delay.ms", "0").start();
+    let kafka = kafka.unwrap();
+    let tool = |line: &str| tool(&kafka.bootstrap_servers(), line);
+    tool("topic create t").ok();
+    let lines: String = (0..50_000).map(|number| format!("{number}\n")).collect();
+    tool("produce t").input(lines).ok();
+    // Small answers, so that there is something left to read when the broker stops.
+    let limits = "-X request.timeout.ms=2000 -X default.api.timeout.ms=3000 -X fetch.max.bytes=500 \
+                  -X max.partition.fetch.bytes=500 -X auto.commit.interval.ms=600000";
+    let bounded = tool(&format!("consume t -g bounded {limits}")).start();
+    let follower = tool(&format!("consume t -g follower -f {limits}")).start();
+    wait_for("both print", || !bounded.out().is_empty() && !follower.out().is_empty());
+    kafka.pause_broker(0).unwrap();
+    let said = bounded.wait();
+    assert_eq!(said.code, 69, "{}", said.err);
+    assert!(said.err.contains("nothing came for 3 s: t-0 at offset"), "{}", said.err);
+    follower.interrupt();
+    let said = follower.wait();
+    assert_eq!(said.code, 69, "{}", said.err);
+    for words in ["leaving the group", "offsets are not committed", "will be read again"] {
+        assert!(said.err.contains(words), "{words:?} is missing in {}", said.err);
+    }
+    kafka.resume_broker(0).unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reading as a member of a group.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_protocol::TopicPartition;
 use millstream_protocol_client::{ConsumerEvent, GroupConsumer, KafkaClient, OffsetSpec};
@@ -12,7 +12,8 @@ use crate::args::records::ConsumeArguments;
 use crate::command::CommandError;
 use crate::command::topic::existing;
 use crate::exit_code;
-use crate::signals::Signals;
+use crate::output;
+use crate::signals::{Interrupted, Signals};
 
 /// Where each of our partitions ended when we got it. Not kept by who follows.
 type Ends = BTreeMap<TopicPartition, i64>;
@@ -28,30 +29,48 @@ pub(super) async fn consume(
     let mut consumer = client.group_consumer()?;
     consumer.subscribe([arguments.topic.as_str()]);
     let ended = tokio::select! {
-        ended = read(client, &mut consumer, arguments.follow, printer) => ended,
+        ended = read(client, &arguments.topic, &mut consumer, arguments.follow, printer) => ended,
         // Who follows has no other way to end it.
         signal = signals.next() => if arguments.follow { Ok(()) } else { Err(signal.into()) },
     };
-    // Commits what was printed, and leaves.
-    consumer.close().await;
-    ended
+    if ended.as_ref().is_err_and(|error| error.cause.is::<Interrupted>()) || arguments.follow {
+        output::note("committing what was printed, and leaving the group; a signal ends at once");
+    }
+    let left = tokio::select! {
+        left = consumer.close() => left,
+        signal = signals.next() => return Err(signal.into()),
+    };
+    // What stopped the reading counts more.
+    ended?;
+    left.map_err(|error| {
+        let text = format!("{error}; the records printed last will be read again by the group");
+        CommandError::says(exit_code::UNAVAILABLE, text)
+    })
 }
 
 async fn read(
     client: &KafkaClient,
+    topic: &str,
     consumer: &mut GroupConsumer,
     follow: bool,
     printer: &mut Printer,
 ) -> Result<(), CommandError> {
     let mut ends = Ends::new();
+    let patience = client.config().default_api_timeout;
+    let mut last_move = Instant::now();
     while !printer.has_enough() {
         let Ok(event) = timeout(LOOK_AGAIN_AFTER, consumer.next()).await else {
             // Positions move without an event where nothing is to be seen.
             if !follow && is_at_end(consumer, &ends) {
                 return Ok(());
             }
+            if !follow && last_move.elapsed() >= patience {
+                check_progress(client, topic, consumer, &ends, patience).await?;
+                last_move = Instant::now();
+            }
             continue;
         };
+        last_move = Instant::now();
         match event? {
             ConsumerEvent::Assigned(starts) if !follow => {
                 let asked: Vec<_> =
@@ -83,6 +102,32 @@ async fn read(
         }
     }
     Ok(())
+}
+
+/// Nothing has come for a time. With partitions that is a failure; without any the member waits for those of others, as long as there
+/// are brokers at all.
+async fn check_progress(
+    client: &KafkaClient,
+    topic: &str,
+    consumer: &GroupConsumer,
+    ends: &Ends,
+    patience: Duration,
+) -> Result<(), CommandError> {
+    let behind = ends.iter().map(|(tp, end)| {
+        let at = consumer.position(tp).map_or("-".to_owned(), |at| at.to_string());
+        format!("{tp} at offset {at} of {end}")
+    });
+    let behind: Vec<_> = behind.collect();
+    if behind.is_empty() {
+        client.describe_topic(topic).await?;
+        return Ok(());
+    }
+    let text = format!(
+        "nothing came for {} s: {}; `millstream topic describe` shows whether the partitions have leaders",
+        patience.as_secs(),
+        behind.join(", ")
+    );
+    Err(CommandError::says(exit_code::UNAVAILABLE, text))
 }
 
 /// Every partition that is ours was read to where it ended. A member without partitions waits for some.

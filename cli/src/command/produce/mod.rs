@@ -3,6 +3,7 @@
 mod reader;
 mod settle;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use millstream_protocol_client::{Delivery, KafkaClient, ProducerRecord, RecordProducer};
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use self::reader::Records;
-use self::settle::{Written, settle};
+use self::settle::{Written, lock, settle};
 use super::CommandError;
 use super::topic::existing;
 use crate::args::records::{InputFormat, ProduceArguments};
@@ -63,57 +64,50 @@ async fn produce(
         producer.begin_transaction().await?;
     }
     let output = arguments.cluster.output;
+    let (deliveries, acknowledged) = mpsc::channel(UNDER_WAY);
+    let written = Arc::new(Mutex::new(Written::default()));
+    let settle = settle(acknowledged, output, Arc::clone(&written), id.is_none());
+    let mut settling = tokio::spawn(settle);
     let write = async {
-        let written = write(&producer, topic, &mut records, output, id.is_none()).await?;
+        send_all(&producer, topic, &mut records, deliveries).await?;
+        (&mut settling).await??;
         if id.is_some() {
             producer.commit_transaction().await?;
         }
-        Ok::<_, CommandError>(written)
+        Ok::<_, CommandError>(())
     };
-    let written = tokio::select! {
+    let ended = tokio::select! {
         written = write => written,
         signal = signals.next() => Err(signal.into()),
     };
-    let written = match written {
-        Ok(written) => written,
-        Err(error) => {
-            if error.cause.is::<Interrupted>() {
-                output::note("ending what is under way; another signal ends at once");
-            }
-            return Err(tokio::select! {
-                error = give_up(&producer, error, id.is_some()) => error,
-                signal = signals.next() => signal.into(),
-            });
+    if let Err(error) = ended {
+        if error.cause.is::<Interrupted>() {
+            output::note("ending what is under way; another signal ends at once");
         }
-    };
+        let give_up = async {
+            let error = give_up(&producer, error, id.is_some()).await;
+            if !settling.is_finished() {
+                // Its failure would be the one that is known.
+                let _ = (&mut settling).await;
+            }
+            error
+        };
+        let error = tokio::select! {
+            error = give_up => error,
+            signal = signals.next() => signal.into(),
+        };
+        if id.is_none() {
+            output::note(lock(&written).text(topic).trim_end());
+        }
+        return Err(error);
+    }
     if let Some(id) = &id {
         wait_until_seen(client, id).await;
     }
     if output == OutputFormat::Text {
-        output::print(written.text(topic).as_bytes())?;
+        output::print(lock(&written).text(topic).as_bytes())?;
     }
     Ok(())
-}
-
-/// Sends until the input ends, and waits for every acknowledgement. If it fails, it says what is written, provided that this
-/// `counts` whatever follows.
-async fn write(
-    producer: &RecordProducer,
-    topic: &str,
-    records: &mut Records,
-    output: OutputFormat,
-    counts: bool,
-) -> Result<Written, CommandError> {
-    let (deliveries, acknowledged) = mpsc::channel(UNDER_WAY);
-    let settling = tokio::spawn(settle(acknowledged, output));
-    let sent = send_all(producer, topic, records, &deliveries).await;
-    drop(deliveries);
-    let (written, settled) = settling.await?;
-    let ended = sent.and(settled);
-    if ended.is_err() && counts {
-        output::note(written.text(topic).trim_end());
-    }
-    ended.map(|()| written)
 }
 
 /// Ends with the input, or early where a record has failed: which, the other side says.
@@ -121,8 +115,9 @@ async fn send_all(
     producer: &RecordProducer,
     topic: &str,
     records: &mut Records,
-    deliveries: &mpsc::Sender<Delivery>,
+    deliveries: mpsc::Sender<Delivery>,
 ) -> Result<(), CommandError> {
+    let mut number = 0_u64;
     loop {
         let record = tokio::select! {
             record = records.next() => record,
@@ -130,6 +125,7 @@ async fn send_all(
         };
         let Some(record) = record else { return Ok(()) };
         let record = record?;
+        number += 1;
         let headers: Vec<_> =
             record.headers.iter().map(|(name, value)| (&name[..], value.as_deref())).collect();
         let sent = ProducerRecord {
@@ -140,7 +136,12 @@ async fn send_all(
             value: record.value.as_deref(),
             headers: &headers,
         };
-        if deliveries.send(producer.send(&sent).await?).await.is_err() {
+        let delivery = producer.send(&sent).await.map_err(|error| {
+            let cause = CommandError::from(error);
+            let text = format!("failed to send record {number}: {}", cause.cause);
+            CommandError::says(cause.exit_code, text)
+        })?;
+        if deliveries.send(delivery).await.is_err() {
             return Ok(());
         }
     }

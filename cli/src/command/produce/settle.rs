@@ -1,6 +1,7 @@
 //! Where records went.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol_client::{Delivery, RecordMetadata};
 use serde::Serialize;
@@ -30,33 +31,33 @@ struct Row<'a> {
     offset: Option<i64>,
 }
 
-/// Waits for each record in turn, and for JSON prints where it is. The first failure ends it. Gives what is written
-/// all the same.
+/// Waits for each record in turn, and for JSON prints where it is. The first failure lets no more come; what was sent behind it is
+/// waited for all the same, for without a transaction it is written, and `counts`.
 pub(super) async fn settle(
-    deliveries: mpsc::Receiver<Delivery>,
-    output: OutputFormat,
-) -> (Written, Result<(), CommandError>) {
-    let mut written = Written::default();
-    let settled = settle_into(&mut written, deliveries, output).await;
-    (written, settled)
-}
-
-async fn settle_into(
-    written: &mut Written,
     mut deliveries: mpsc::Receiver<Delivery>,
     output: OutputFormat,
+    written: Arc<Mutex<Written>>,
+    counts: bool,
 ) -> Result<(), CommandError> {
     let mut lines = Vec::new();
-    let mut number = 0_u64;
+    let (mut number, mut behind) = (0_u64, 0_u64);
+    let mut failed: Option<(CommandError, String)> = None;
     while let Some(delivery) = deliveries.recv().await {
         number += 1;
         let partition = delivery.topic_partition().clone();
-        let at = delivery.wait().await.map_err(|error| {
-            let cause = CommandError::from(error);
-            let text = format!("failed to write record {number} to {partition}: {}", cause.cause);
-            CommandError::says(cause.exit_code, text)
-        })?;
-        written.add(&at);
+        let at = match delivery.wait().await {
+            Ok(at) => at,
+            Err(error) if failed.is_none() => {
+                deliveries.close();
+                let text = format!("failed to write record {number} to {partition}");
+                failed = Some((error.into(), text));
+                continue;
+            }
+            // Of the same cause, as a rule.
+            Err(_) => continue,
+        };
+        behind += u64::from(failed.is_some());
+        lock(&written).add(&at);
         if output == OutputFormat::Json {
             let (topic, partition) = (&*partition.topic, partition.partition);
             serde_json::to_writer(&mut lines, &Row { topic, partition, offset: at.offset })?;
@@ -68,7 +69,20 @@ async fn settle_into(
         }
     }
     output::print(&lines)?;
-    Ok(())
+    let Some((error, text)) = failed else { return Ok(()) };
+    let after = match behind {
+        0 => String::new(),
+        _ if !counts => String::new(),
+        1 => "; 1 record behind it was on its way and is written".to_owned(),
+        more => format!("; {more} records behind it were on their way and are written"),
+    };
+    let text = format!("{text}: {}{after}", error.cause);
+    Err(CommandError::says(error.exit_code, text))
+}
+
+/// Nothing that holds it can panic half way.
+pub(super) fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
+    written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Written {

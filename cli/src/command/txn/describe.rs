@@ -76,7 +76,10 @@ fn text(transaction: &Transaction) -> String {
         transaction.timeout_ms
     );
     if let (Some(start), Some(age)) = (transaction.start_time, transaction.age_ms) {
-        text.push_str(&format!("open since {} ({})\n", time_text(start), seconds_text(age)));
+        let (time, age) = (time_text(start), seconds_text(age));
+        let open = ["Ongoing", "PrepareCommit", "PrepareAbort"].contains(&state.as_str());
+        let words = if open { "open since" } else { "began at" };
+        text.push_str(&format!("{words} {time} ({age}{})\n", if open { "" } else { " ago" }));
     }
     if !transaction.partitions.is_empty() {
         let mut table = Table::new(&[Column::Left("TOPIC"), Column::Right("PARTITION")]);
