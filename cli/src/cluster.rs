@@ -49,9 +49,9 @@ impl ClusterArguments {
         let mut config = ClientConfig::new("");
         "millstream".clone_into(&mut config.client_id);
         if let Some(path) = &self.command_config {
-            config = config
-                .with_file(path)
-                .map_err(|error| CommandError::says(exit_code::CONFIG, error.to_string()))?;
+            config = config.with_file(path).map_err(|error| {
+                CommandError::says(exit_code::CONFIG, format!("--command-config {error}"))
+            })?;
         }
         config = config.with(&self.properties)?;
         if let Some(servers) = &self.bootstrap_server {

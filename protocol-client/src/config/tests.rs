@@ -71,7 +71,7 @@ fn known_properties_that_would_be_lost_are_refused_with_the_reason() {
         ("config.providers", "env,vault", "env and file"),
         ("acks", "1", "acks=all"),
         ("enable.idempotence", "false", "always idempotent"),
-        ("transactional.id", "x", "names its transactional id"),
+        ("transactional.id", "x", "names its id"),
         ("partitioner.class", "org.example.P", "Java classes"),
     ] {
         let text = refusal(name, value);

@@ -14,7 +14,9 @@ pub(super) fn address(text: &str) -> Result<(Arc<str>, u16), String> {
         .iter()
         .find_map(|protocol| text.strip_prefix(protocol))
         .unwrap_or(text);
-    let expected = || format!("addresses of the form host:port, which '{text}' is not");
+    // What has an @ may hold a password.
+    let shown = if text.contains('@') { "…" } else { text };
+    let expected = || format!("addresses of the form host:port, which '{shown}' is not");
     if bare.contains("://") {
         return Err(expected());
     }

@@ -1,6 +1,7 @@
 //! Reading as a member of a group.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use millstream_protocol::TopicPartition;
@@ -13,7 +14,7 @@ use crate::command::CommandError;
 use crate::command::topic::existing;
 use crate::exit_code;
 use crate::output;
-use crate::signals::{Interrupted, Signals};
+use crate::signals::Signals;
 
 /// Where each of our partitions ended when we got it. Not kept by who follows.
 type Ends = BTreeMap<TopicPartition, i64>;
@@ -33,11 +34,20 @@ pub(super) async fn consume(
         // Who follows has no other way to end it.
         signal = signals.next() => if arguments.follow { Ok(()) } else { Err(signal.into()) },
     };
-    if ended.as_ref().is_err_and(|error| error.cause.is::<Interrupted>()) || arguments.follow {
-        output::note("committing what was printed, and leaving the group; a signal ends at once");
-    }
+    let closing = async {
+        let mut closing = pin!(consumer.close());
+        match timeout(LONG, &mut closing).await {
+            Ok(left) => left,
+            Err(_) => {
+                output::note(
+                    "committing what was printed, and leaving the group; a signal ends at once",
+                );
+                closing.await
+            }
+        }
+    };
     let left = tokio::select! {
-        left = consumer.close() => left,
+        left = closing => left,
         signal = signals.next() => return Err(signal.into()),
     };
     // What stopped the reading counts more.
@@ -138,3 +148,6 @@ fn is_at_end(consumer: &GroupConsumer, ends: &Ends) -> bool {
 
 /// How long nothing may come before the positions are looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Whoever waits for so long wants to know for what.
+const LONG: Duration = Duration::from_millis(500);
