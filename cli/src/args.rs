@@ -216,7 +216,7 @@ pub(crate) fn topic_name(name: &str) -> Result<String, String> {
     Err(format!("{name:?} is no name for a topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'"))
 }
 
-/// The one of `names` that `text` is but for upper and lower case: brokers take a name that they do not know for one that nothing has.
+/// The one of `names` that `text` is but for upper and lower case: a misspelt one would look as if nothing were in that state.
 fn spelt_as_one_of(names: &[&str], text: &str) -> Result<String, String> {
     let found = names.iter().find(|name| name.eq_ignore_ascii_case(text));
     found.map(|name| (*name).to_owned()).ok_or_else(|| format!("one of {}", names.join(", ")))

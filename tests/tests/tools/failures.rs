@@ -96,14 +96,15 @@ fn members_whose_broker_is_gone_end_and_tell_what_is_not_committed() {
     let kafka = kafka.unwrap();
     let tool = |line: &str| tool(&kafka.bootstrap_servers(), line);
     tool("topic create t").ok();
-    let lines: String = (0..50_000).map(|number| format!("{number}\n")).collect();
-    tool("produce t").input(lines).ok();
-    // Small answers, so that there is something left to read when the broker stops.
-    let limits = "-X request.timeout.ms=2000 -X default.api.timeout.ms=3000 -X fetch.max.bytes=500 \
-                  -X max.partition.fetch.bytes=500 -X auto.commit.interval.ms=600000";
-    let bounded = tool(&format!("consume t -g bounded {limits}")).start();
+    let lines: String = (0..20_000).map(|number| format!("{number}\n")).collect();
+    tool("produce t -X batch.size=100").input(lines).ok();
+    // A request for each of thousands of batches, so that there is something left to read when the broker stops.
+    let limits = "-X request.timeout.ms=2000 -X default.api.timeout.ms=3000 -X fetch.max.bytes=1 \
+                  -X max.partition.fetch.bytes=1 -X auto.commit.interval.ms=600000";
     let follower = tool(&format!("consume t -g follower -f {limits}")).start();
-    wait_for("both print", || !bounded.out().is_empty() && !follower.out().is_empty());
+    wait_for("the follower prints", || !follower.out().is_empty());
+    let bounded = tool(&format!("consume t -g bounded {limits}")).start();
+    wait_for("the other prints", || !bounded.out().is_empty());
     kafka.pause_broker(0).unwrap();
     let said = bounded.wait();
     assert_eq!(said.code, 69, "{}", said.err);
@@ -155,4 +156,19 @@ fn a_producer_whose_broker_is_gone_ends_with_the_second_signal() {
     producer.interrupt();
     let said = producer.wait();
     assert_eq!(said.code, 130, "{}", said.err);
+}
+
+#[test]
+fn who_was_started_by_nohup_outlives_the_terminal() {
+    let broker = LocalBroker::start();
+    tool(&broker.address(), "topic create t").ok();
+    let mut producer = tool(&broker.address(), "produce t --output json").start_without_hangup();
+    producer.write("1\n");
+    // Whatever it does with signals, it has done now.
+    wait_for("the first record is written", || producer.out().contains("\"offset\":0"));
+    producer.hang_up();
+    producer.write("2\n");
+    let said = producer.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.out.lines().count(), 2, "{}", said.out);
 }

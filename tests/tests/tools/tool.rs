@@ -61,7 +61,18 @@ impl Tool {
 
     /// Starts it with a standard input that stays open.
     pub(crate) fn start(&self) -> Running {
-        let mut child = Command::new(binary())
+        self.start_as(Command::new(binary()))
+    }
+
+    /// The same as by nohup.
+    pub(crate) fn start_without_hangup(&self) -> Running {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(binary());
+        self.start_as(shell)
+    }
+
+    fn start_as(&self, mut command: Command) -> Running {
+        let mut child = command
             .args(&self.arguments)
             .env_remove("MILLSTREAM_LOG")
             .env_remove("RUST_LOG")

@@ -1,4 +1,4 @@
-//! Test binaries side by side. Those that start brokers wait more than they compute, so that one after the other leaves most of the
+//! Test binaries side by side. Those that start brokers wait more than they compute, so that one after the other leaves part of the
 //! machine idle.
 
 use std::collections::VecDeque;

@@ -9,6 +9,7 @@ use millstream_protocol_client::{ConsumerEvent, GroupConsumer, KafkaClient, Offs
 use tokio::time::timeout;
 
 use super::printer::{Printed, Printer};
+use super::stalled;
 use crate::args::records::ConsumeArguments;
 use crate::command::CommandError;
 use crate::command::topic::existing;
@@ -115,7 +116,7 @@ async fn read(
 }
 
 /// Nothing has come for a time. With partitions that is a failure; without any the member waits for those of others, as long as there
-/// are brokers at all.
+/// are brokers and the topic.
 async fn check_progress(
     client: &KafkaClient,
     topic: &str,
@@ -123,21 +124,17 @@ async fn check_progress(
     ends: &Ends,
     patience: Duration,
 ) -> Result<(), CommandError> {
-    let behind = ends.iter().map(|(tp, end)| {
-        let at = consumer.position(tp).map_or("-".to_owned(), |at| at.to_string());
-        format!("{tp} at offset {at} of {end}")
-    });
-    let behind: Vec<_> = behind.collect();
-    if behind.is_empty() {
-        client.describe_topic(topic).await?;
+    if ends.is_empty() {
+        existing(client, topic, &format!("read topic '{topic}'")).await?;
         return Ok(());
     }
-    let text = format!(
-        "nothing came for {} s: {}; `millstream topic describe` shows whether the partitions have leaders",
-        patience.as_secs(),
-        behind.join(", ")
-    );
-    Err(CommandError::says(exit_code::UNAVAILABLE, text))
+    let behind = ends.iter().filter_map(|(tp, end)| match consumer.position(tp) {
+        Some(at) if at >= *end => None,
+        Some(at) => Some(format!("{tp} at offset {at} of {end}")),
+        None => Some(format!("{tp} at no offset yet of {end}")),
+    });
+    let behind: Vec<_> = behind.collect();
+    Err(stalled(&behind, patience))
 }
 
 /// Every partition that is ours was read to where it ended. A member without partitions waits for some.

@@ -5,6 +5,8 @@ mod member;
 mod partitions;
 mod printer;
 
+use std::time::Duration;
+
 use millstream_protocol::IsolationLevel;
 use millstream_protocol_client::{ClientConfig, FetchError};
 
@@ -77,4 +79,14 @@ fn config(arguments: &ConsumeArguments) -> Result<ClientConfig, CommandError> {
 fn failed(partition: &impl std::fmt::Display, error: FetchError) -> CommandError {
     let code = exit_code::of(&error);
     CommandError::says(code, format!("failed to read {partition}: {error}"))
+}
+
+/// Nothing came for so long, and these places are not read to their end.
+fn stalled(places: &[String], patience: Duration) -> CommandError {
+    let text = format!(
+        "nothing came for {} s: {}; `millstream topic describe` shows whether the partitions have leaders",
+        patience.as_secs(),
+        places.join(", ")
+    );
+    CommandError::says(exit_code::UNAVAILABLE, text)
 }

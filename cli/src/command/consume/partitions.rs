@@ -8,8 +8,8 @@ use millstream_protocol_client::{FetchEvent, FetchStart, KafkaClient, ListedOffs
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::bounds::{self, Bounds};
-use super::failed;
 use super::printer::{Printed, Printer};
+use super::{failed, stalled};
 use crate::args::records::ConsumeArguments;
 use crate::command::CommandError;
 use crate::exit_code;
@@ -54,7 +54,7 @@ pub(super) async fn consume(
         } else {
             match timeout_at(last_move + patience, consumer.next()).await {
                 Ok(event) => event,
-                Err(_) => return Err(stalled(&open, patience)),
+                Err(_) => return Err(stalled(&places(&open), patience)),
             }
         };
         let (tp, position) = match event {
@@ -111,16 +111,10 @@ async fn added(
     Ok(listed.into_iter().map(start).collect())
 }
 
-fn stalled(open: &BTreeMap<TopicPartition, Bounds>, patience: std::time::Duration) -> CommandError {
+fn places(open: &BTreeMap<TopicPartition, Bounds>) -> Vec<String> {
     let places = open.iter().map(|(tp, bounds)| {
         let end = bounds.end.map_or("-".to_owned(), |end| end.to_string());
         format!("{tp} at offset {} of {end}", bounds.start)
     });
-    let places: Vec<_> = places.collect();
-    let text = format!(
-        "nothing came for {} s: {}; `millstream topic describe` shows whether the partitions have leaders",
-        patience.as_secs(),
-        places.join(", ")
-    );
-    CommandError::says(exit_code::UNAVAILABLE, text)
+    places.collect()
 }
