@@ -98,6 +98,10 @@ fn unknown(name: &str, value: &str) -> ConfigError {
             return not_supported(name, value, reason);
         }
     }
+    // Looking for what it may mean takes its length times all names.
+    if name.len() > LONGEST_NAME {
+        return ConfigError::NotAName;
+    }
     let kafkas = properties().iter().map(|property| property.name);
     let nearest = kafkas
         .chain(aliases::property_aliases().iter().map(|alias| alias.name))
@@ -115,8 +119,11 @@ fn unknown(name: &str, value: &str) -> ConfigError {
 /// mistake.
 pub(super) fn is_like_a_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '.' || c == '-' || c == '_';
-    text.len() <= 80 && text.chars().all(is_part)
+    text.len() <= LONGEST_NAME && text.chars().all(is_part)
 }
+
+/// Longer than any property's, also with the prefix of a listener.
+const LONGEST_NAME: usize = 80;
 
 fn not_supported(name: &str, value: &str, reason: &'static str) -> ConfigError {
     let value = shown(name, value).to_owned();

@@ -555,11 +555,12 @@ impl GroupTask {
         }
         let config = self.client.config();
         let commits = done.is_some() && config.enable_auto_commit;
-        let deadline = Instant::now() + config.default_api_timeout.min(CLOSE_LIMIT);
+        let within = config.default_api_timeout.min(CLOSE_LIMIT);
         let offsets = if commits { self.uncommitted() } else { Offsets::default() };
         let limit: Duration = CLOSE_LIMIT / 2;
         let last = "no answer yet".to_owned();
-        let committed = Err(CommitError::TimedOut { after: limit, last });
+        let committed = Err(CommitError::TimedOut { after: within, last });
+        let deadline = Instant::now() + within;
         self.closing = Some(Closing { done, committed, leaving: false, deadline });
         self.commits.push(CommitJob::new(offsets, limit, AfterCommit::Close));
     }

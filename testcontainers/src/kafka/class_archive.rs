@@ -34,7 +34,10 @@ impl KafkaJars {
             let mut builder = KafkaCluster::builder().version(version);
             let file = staging.join(FILE);
             builder.jvm_flags.push(format!("-XX:ArchiveClassesAtExit={}", file.display()));
-            builder.start()?.stop_broker(0)
+            builder.start()?.stop_broker(0)?;
+            // One that is missing is made the next time.
+            let missing = || std::io::Error::other("the JVM has written no archive of its classes");
+            if file.is_file() { Ok(()) } else { Err(missing().into()) }
         })
     }
 }
