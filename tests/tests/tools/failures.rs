@@ -162,7 +162,7 @@ fn a_producer_whose_broker_is_gone_ends_with_the_second_signal() {
 fn who_was_started_by_nohup_outlives_the_terminal() {
     let broker = LocalBroker::start();
     tool(&broker.address(), "topic create t").ok();
-    let mut producer = tool(&broker.address(), "produce t --output json").start_without_hangup();
+    let mut producer = tool(&broker.address(), "produce t --output json").start_with_hangup(true);
     producer.write("1\n");
     // Whatever it does with signals, it has done now.
     wait_for("the first record is written", || producer.out().contains("\"offset\":0"));

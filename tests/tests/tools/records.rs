@@ -147,7 +147,7 @@ fn transaction_is_seen_as_a_whole_or_not_at_all() {
     cluster.tool(&produce).input("1\n2\n").ok();
     assert_eq!(values(cluster, &topic), ["1", "2"]);
     // Interrupted while its input is still open.
-    let mut open = cluster.tool(&produce).start();
+    let mut open = cluster.tool(&produce).start_with_hangup(false);
     open.write("3\n");
     let all = format!("{topic} --isolation-level read_uncommitted");
     wait_for("the open transaction has a record", || values(cluster, &all) == ["1", "2", "3"]);

@@ -64,11 +64,12 @@ impl Tool {
         self.start_as(Command::new(binary()))
     }
 
-    /// The same as by nohup.
-    pub(crate) fn start_without_hangup(&self) -> Running {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(binary());
-        self.start_as(shell)
+    /// The same as in a terminal, or as by nohup, whatever this test was started by.
+    pub(crate) fn start_with_hangup(&self, is_ignored: bool) -> Running {
+        let mut env = Command::new("env");
+        env.arg(if is_ignored { "--ignore-signal=HUP" } else { "--default-signal=HUP" });
+        env.arg(binary());
+        self.start_as(env)
     }
 
     fn start_as(&self, mut command: Command) -> Running {
