@@ -235,6 +235,10 @@
 //! # }
 //! ```
 //!
+//! Who commits often and has more to write meanwhile calls
+//! [`commit_and_begin_transaction`](RecordProducer::commit_and_begin_transaction): what is sent while the brokers commit
+//! belongs to the next transaction.
+//!
 //! Which rules of KIP-890 hold is found out by itself: `transaction.version` 2 where the cluster has finalized it, else those
 //! of older brokers. The broker aborts a transaction that is open for longer than `transaction.timeout.ms` (60 s).
 //!
@@ -474,7 +478,9 @@ pub use millstream_protocol::transaction::{
 };
 pub use probe::{BrokerProbe, ProbeStep, ProbedStep, offered_mechanisms, probe_broker};
 pub use producer::Producer;
-pub use record_producer::{Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError};
+pub use record_producer::{
+    Committing, Delivery, ProducerRecord, RecordMetadata, RecordProducer, SendError,
+};
 pub use security::{
     KeyStoreConfig, SaslConfig, SecurityProtocol, StoreType, TlsConfig, TlsVersion,
     TrustStoreConfig,

@@ -10,7 +10,7 @@ use millstream_protocol::records::{
 };
 use millstream_protocol::{IsolationLevel, TopicPartition};
 use millstream_protocol_client::{
-    ClientConfig, FetchEvent, FetchStart, KafkaClient, Producer, ProducerRecord,
+    ClientConfig, Committing, FetchEvent, FetchStart, KafkaClient, Producer, ProducerRecord,
 };
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -130,6 +130,7 @@ async fn produce(arguments: &ClientArguments, client: &KafkaClient) -> Result<Ou
     let mut tally = Tally::default();
     let began = Instant::now();
     let mut committed = began;
+    let mut committing: Option<Committing> = None;
     for n in 0..arguments.records {
         let value = values.at(n);
         tally.add(value);
@@ -139,12 +140,16 @@ async fn produce(arguments: &ClientArguments, client: &KafkaClient) -> Result<Ou
             && n % 256 == 0
             && committed.elapsed() >= interval
         {
-            producer.commit_transaction().await?;
-            producer.begin_transaction().await?;
+            // The one before was over long ago, as a rule.
+            if let Some(before) = committing.take() {
+                before.wait().await?;
+            }
+            committing = Some(producer.commit_and_begin_transaction()?);
             committed = Instant::now();
         }
     }
     if interval.is_some() {
+        // Waits for the one before by itself.
         producer.commit_transaction().await?;
     } else {
         producer.flush().await?;

@@ -5,26 +5,27 @@ mod error;
 mod linger;
 mod open_batches;
 mod record;
+mod transactions;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use millstream_protocol::group::offsets::OffsetAndMetadata;
 use millstream_protocol::producer::{self as machine, BatchId};
-use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
-use millstream_protocol::{ProducerIdAndEpoch, TopicPartition};
+use millstream_protocol::transaction::{AbortCause, ProduceError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use self::delivery::BatchFate;
 use self::open_batches::{BatchOptions, OpenBatches, Ready, Taken};
-use crate::{ClientError, ConsumerGroupMetadata, KafkaClient, Producer};
+use self::transactions::Transaction;
+use crate::{ClientError, KafkaClient, Producer};
 
 pub use self::delivery::Delivery;
 pub use self::error::SendError;
 pub use self::record::{ProducerRecord, RecordMetadata};
+pub use self::transactions::Committing;
 
 /// Writes records as Kafka's own producer does, always idempotent (KIP-98): batches per partition by `batch.size` and
 /// `linger.ms`, keys hashed by murmur2, records without a key to one partition until its batch is full (KIP-794), memory
@@ -88,14 +89,6 @@ struct Fates {
 struct UnderWay {
     by_id: HashMap<u64, (Arc<BatchFate>, i32)>,
     next_id: u64,
-}
-
-/// Which transaction records belong to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Transaction {
-    tag: u64,
-    /// Records may be sent. Not while it is being ended.
-    open: bool,
 }
 
 impl Drop for Shared {
@@ -249,7 +242,8 @@ impl RecordProducer {
     /// The first failure since the last flush, or of the open transaction; [`ProduceError::InvalidState`] of a transactional
     /// producer outside a transaction.
     pub async fn flush(&self) -> Result<(), SendError> {
-        let tag = self.shared.send_open("flush", true)?;
+        self.shared.turned().await;
+        let tag = self.shared.send_all(&mut self.shared.lock(), "flush")?;
         self.shared.producer.flush(tag).await?;
         Ok(())
     }
@@ -261,108 +255,11 @@ impl RecordProducer {
     ///
     /// As [`flush`](Self::flush).
     pub async fn close(self) -> Result<(), SendError> {
-        let open = self.shared.lock().transaction.open;
-        if open || !self.shared.transactional { self.flush().await } else { Ok(()) }
-    }
-
-    /// Fences: becomes the newest producer of the transactional id, whose earlier transaction is aborted (KIP-98). To be
-    /// called once before the first transaction, and after [`ProduceError::UnknownOutcome`]. Only for a transactional id.
-    ///
-    /// # Errors
-    ///
-    /// As [`Producer::init_transactions`]; [`ProduceError::ConcurrentTransactions`] only if the earlier transaction is not
-    /// ended within `max.block.ms`.
-    pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
-        let deadline = Instant::now() + self.shared.max_block;
-        // Records that can not be written any more must not keep a batch open.
-        let closed = self.shared.drop_open();
-        debug_assert!(closed.is_ok(), "what was taken can be closed: {closed:?}");
-        let mut result = self.shared.producer.init_transactions().await;
-        // The transaction of a former owner is being aborted; that ends by itself.
-        while let Err(ProduceError::ConcurrentTransactions { .. }) = result {
-            let again = async {
-                tokio::time::sleep(WHILE_ABORTING).await;
-                self.shared.producer.init_transactions().await
-            };
-            match timeout_at(deadline, again).await {
-                Ok(next) => result = next,
-                Err(_) => return result,
-            }
-        }
-        result
-    }
-
-    /// Opens a transaction: what is sent from now on belongs to it. Below `transaction.version` 2 it takes the next epoch
-    /// first, which asks the coordinator (KIP-360); else nobody is asked.
-    ///
-    /// # Errors
-    ///
-    /// [`ProduceError::InvalidState`] if one is open already or `init_transactions` is missing; [`ProduceError::Fenced`] if
-    /// another producer has taken over; [`ProduceError::TimedOut`] after `max.block.ms`.
-    pub async fn begin_transaction(&self) -> Result<(), ProduceError> {
-        let producer = &self.shared.producer;
-        if producer.needs_bump() {
-            producer.bump_epoch().await?;
-        }
-        let mut state = self.shared.lock();
-        if state.transaction.open {
-            let (verb, state) = ("begin_transaction", "in a transaction already");
-            return Err(ProduceError::InvalidState { verb, state });
-        }
-        let tag = state.transaction.tag + 1;
-        producer.begin_transaction(tag)?;
-        state.transaction = Transaction { tag, open: true };
-        Ok(())
-    }
-
-    /// Sends what is open, waits for the acknowledgements, and commits, within `default.api.timeout.ms`. Nothing can be sent
-    /// meanwhile. A dropped future leaves the commit on its way.
-    ///
-    /// # Errors
-    ///
-    /// As [`SendError::Producer`]: [`ProduceError::Abortable`] says that nothing of it is visible: call
-    /// [`abort_transaction`](Self::abort_transaction) and begin anew. [`ProduceError::UnknownOutcome`] says that no definite
-    /// answer came in time: call [`init_transactions`](Self::init_transactions) before anything else.
-    /// [`ProduceError::Fenced`] says that another producer has taken over.
-    pub async fn commit_transaction(&self) -> Result<(), SendError> {
-        let (shared, producer) = (&self.shared, &self.shared.producer);
-        // One whose future was dropped can be waited for again.
-        if shared.lock().transaction.open || !producer.is_committing() {
-            shared.send_open("commit_transaction", false)?;
-        }
-        Ok(producer.commit_transaction(shared.client.config().default_api_timeout).await?)
-    }
-
-    /// Commits offsets of a group with the open transaction (KIP-447): they count if and when it commits.
-    ///
-    /// # Errors
-    ///
-    /// As [`Producer::send_offsets_to_transaction`].
-    pub async fn send_offsets_to_transaction(
-        &self,
-        group: &ConsumerGroupMetadata,
-        offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
-    ) -> Result<(), ProduceError> {
-        self.shared.open_tag(&self.shared.lock(), "send_offsets_to_transaction")?;
-        self.shared.producer.send_offsets_to_transaction(group, offsets).await
-    }
-
-    /// Drops what is open, and aborts, within `max.block.ms`: nothing of the transaction is ever visible to readers that are
-    /// `read_committed`.
-    ///
-    /// # Errors
-    ///
-    /// [`SendError::Producer`] as [`Producer::abort_transaction`]; the broker aborts by itself after
-    /// `transaction.timeout.ms`.
-    pub async fn abort_transaction(&self) -> Result<(), SendError> {
-        self.shared.drop_open()?;
-        match self.shared.producer.abort_transaction().await {
-            // The producer's trouble is a record, which is gone now: who fences himself aborts as well.
-            Err(ProduceError::Fatal {
-                cause: FatalCause::RecordTooLarge { .. } | FatalCause::SplitFailed { .. },
-            }) => self.init_transactions().await.map(|_| ()).map_err(SendError::from),
-            ended => Ok(ended?),
-        }
+        let is_begun = {
+            let transaction = &self.shared.lock().transaction;
+            transaction.open || transaction.failed.is_some()
+        };
+        if is_begun || !self.shared.transactional { self.flush().await } else { Ok(()) }
     }
 }
 
@@ -373,6 +270,9 @@ impl Shared {
 
     /// What records belong to now.
     fn open_tag(&self, state: &State, verb: &'static str) -> Result<u64, ProduceError> {
+        if let Some(error) = &state.transaction.failed {
+            return Err(error.clone());
+        }
         if self.transactional && !state.transaction.open {
             let state = "in no transaction: call begin_transaction first";
             return Err(ProduceError::InvalidState { verb, state });
@@ -402,15 +302,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends what is open; gives the tag it belongs to. Unless the transaction `goes_on`, nothing can be sent behind it.
-    fn send_open(&self, verb: &'static str, goes_on: bool) -> Result<u64, SendError> {
-        let mut state = self.lock();
-        let tag = self.open_tag(&state, verb)?;
+    /// Sends what is open; gives the tag it belongs to.
+    fn send_all(&self, state: &mut State, verb: &'static str) -> Result<u64, SendError> {
+        let tag = self.open_tag(state, verb)?;
         let mut ready = Vec::new();
         let closed = state.batches.close_all(&mut ready);
         ready.into_iter().for_each(|ready| self.hand_over(ready, tag));
         closed?;
-        state.transaction.open &= goes_on;
         Ok(tag)
     }
 
@@ -484,6 +382,3 @@ fn wall_clock_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
-
-/// Between two tries while a former owner's transaction is being aborted.
-const WHILE_ABORTING: Duration = Duration::from_millis(20);

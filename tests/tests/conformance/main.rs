@@ -40,6 +40,7 @@
 //! | | MESSAGE_TOO_LARGE | `idempotence_message_too_large_split` |
 //! | EndTxn | every answer of version 4 and 5 | `end_txn_every_answer_of_version_4`, `end_txn_every_answer_of_version_5` |
 //! | | lost answer; nobody waits for it | `end_txn_lost_answer`, `end_txn_commit_that_nobody_waited_for` |
+//! | | records sent during a commit | `overlap_records_sent_during_a_commit_are_of_the_next`, `overlap_what_follows_a_failed_commit_fails_with_it` |
 //! | | broker killed in each state | `end_txn_coordinator_killed_in_each_state` |
 //! | | replay in the wrong mode | `end_txn_replay_in_the_wrong_mode`; why `PreparedTransaction` carries its mode |
 //! | resume | another process finishes, in all outcomes | `resume_open_transaction`, `resume_ended_transaction`, `resume_timed_out_transaction`, `resume_superseded_transaction`, `resume_expired_id` |
@@ -67,6 +68,7 @@ mod idempotence;
 mod killed_coordinator;
 mod negotiation;
 mod oracle;
+mod overlap;
 mod raw;
 mod read_committed;
 mod resume;
@@ -119,6 +121,9 @@ macro_rules! suite {
                     end_txn_every_answer_of_version_4,
                     end_txn_lost_answer,
                     end_txn_commit_that_nobody_waited_for;
+                overlap:
+                    overlap_records_sent_during_a_commit_are_of_the_next,
+                    overlap_what_follows_a_failed_commit_fails_with_it;
                 resume:
                     resume_open_transaction,
                     resume_ended_transaction,
