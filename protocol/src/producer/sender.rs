@@ -134,7 +134,7 @@ impl Producer {
         if next == Next::New && window.identity != identity {
             return None;
         }
-        if next != Next::Nothing && mode.is_some() && !self.transactions.may_write(key) {
+        if next != Next::Nothing && mode.is_some() && !self.transactions.may_write(now, key) {
             return None;
         }
         match next {

@@ -51,6 +51,7 @@ impl TransactionManager {
                     });
                     self.identity_mode = TransactionMode::Tv2;
                     self.identity_used = false;
+                    self.expect_markers(now);
                 }
                 self.finish_end(State::Ready, committed, Ok(()));
             }

@@ -14,13 +14,18 @@
 //! or higher (partitions join with their first batch, EndTxn answers the next identity), else *TV1* (AddPartitionsToTxn
 //! before the first batch, InitProducerId between transactions). The broker goes by the version of each request, so
 //! requests of a TV1 transaction are capped: Produce at 11, AddPartitionsToTxn at 3, EndTxn at 4.
+//!
+//! Under TV2 the first batch right after a commit waits until its markers are written, for a broker that meets it earlier holds
+//! it for 20 ms; `markers.rs` says more.
 
 mod add_partitions;
 mod config;
 mod end_txn;
 mod init_producer_id;
+mod markers;
 mod produce_error;
 mod resume;
+mod retrying;
 mod send_offsets;
 mod state;
 mod transaction_manager;

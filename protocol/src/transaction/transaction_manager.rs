@@ -7,10 +7,11 @@ use std::time::Duration;
 use kafka_protocol::messages::{TransactionalId, add_partitions_to_txn_response as added};
 use kafka_protocol::protocol::StrBytes;
 
+use super::markers::Markers;
 use super::send_offsets::SendingOffsets;
 use super::state::{Ending, Initializing, State, Transaction, TransactionMode};
 use super::{AbortCause, ProduceError, TransactionConfig, TransactionEvent, end_txn};
-use crate::backoff::{ExponentialBackoff, Jitter};
+use crate::backoff::Jitter;
 use crate::messages::{ApiKey, Request, Response};
 use crate::network::{ConnectionClass, Destination, OutgoingRequest, RequestError, RequestToken};
 use crate::{ErrorCode, ProducerIdAndEpoch, StaleMetadata, Timestamp, TopicPartition};
@@ -30,30 +31,35 @@ pub struct TransactionManager {
     /// A transaction was sent under this identity, and its end did not bring a new one.
     pub(super) identity_used: bool,
     transaction_version: i16,
-    in_flight: Option<InFlight>,
+    pub(super) in_flight: Option<InFlight>,
+    /// Of the transaction before.
+    pub(super) markers: Option<Markers>,
+    /// The broker has not refused to tell of them.
+    pub(super) may_describe: bool,
     /// Offsets on their way into the open transaction.
     pub(super) sending_offsets: Option<SendingOffsets>,
     pub(super) failures: u32,
-    retry_at: Option<Timestamp>,
+    pub(super) retry_at: Option<Timestamp>,
     pub(super) events: VecDeque<TransactionEvent>,
-    stale: VecDeque<StaleMetadata>,
-    jitter: Jitter,
+    pub(super) stale: VecDeque<StaleMetadata>,
+    pub(super) jitter: Jitter,
     next_token: u64,
 }
 
 #[derive(Clone, Debug)]
-struct InFlight {
+pub(super) struct InFlight {
     token: RequestToken,
-    kind: InFlightKind,
+    pub(super) kind: InFlightKind,
 }
 
 #[derive(Clone, Debug)]
-enum InFlightKind {
+pub(super) enum InFlightKind {
     InitProducerId,
     AddPartitions(BTreeSet<TopicPartition>),
     AddOffsets,
     TxnOffsetCommit,
     EndTxn,
+    DescribeTransactions,
     /// The answer does not matter any more, but the next request waits for it.
     Superseded,
 }
@@ -61,9 +67,6 @@ enum InFlightKind {
 /// From here on an identity may not open a transaction: the coordinator renews the producer id, and EndTxn must not be the
 /// request that meets this.
 const EXHAUSTED_EPOCH: i16 = i16::MAX - 1;
-
-/// The first retry after CONCURRENT_TRANSACTIONS: markers of the transaction before are being written.
-const CONCURRENT_BACKOFF: Duration = Duration::from_millis(20);
 
 impl TransactionManager {
     /// A manager without identity. Tokens of its requests count from `first_token`; `seed` decides the jitter of its
@@ -78,6 +81,8 @@ impl TransactionManager {
             identity_used: false,
             transaction_version: 0,
             in_flight: None,
+            markers: None,
+            may_describe: true,
             sending_offsets: None,
             failures: 0,
             retry_at: None,
@@ -100,6 +105,7 @@ impl TransactionManager {
     /// [`ProduceError::ConcurrentTransactions`], so that the caller can look before it asks again.
     pub fn init(&mut self, now: Timestamp) {
         self.supersede();
+        self.markers = None;
         self.identity = None;
         self.enter(State::Initializing(Initializing { bump: false, started: now, last: None }));
     }
@@ -170,10 +176,14 @@ impl TransactionManager {
         }
     }
 
-    /// True if `topic_partition` may be written now. If not, the coordinator is told of it first.
-    pub fn may_write(&mut self, topic_partition: &TopicPartition) -> bool {
+    /// True if `topic_partition` may be written now. If not, the coordinator is told of it first, or is asked whether the
+    /// transaction before is complete.
+    pub fn may_write(&mut self, now: Timestamp, topic_partition: &TopicPartition) -> bool {
         let State::InTransaction(transaction) = &mut self.state else { return false };
-        if transaction.mode == TransactionMode::Tv2 || transaction.added.contains(topic_partition) {
+        if transaction.mode == TransactionMode::Tv2 {
+            return !self.awaits_markers(now);
+        }
+        if transaction.added.contains(topic_partition) {
             return true;
         }
         transaction.to_add.insert(topic_partition.clone());
@@ -282,9 +292,18 @@ impl TransactionManager {
             return None;
         }
         let mut destination = self.coordinator();
+        let sends_offsets = self.sending_offsets.is_some();
+        let is_open = matches!(self.state, State::InTransaction(_));
+        if is_open && sends_offsets {
+            self.awaits_markers(now);
+        }
+        let markers = if is_open { self.ask_for_markers() } else { None };
         let (request, kind, max_version) = match &self.state {
             State::Initializing(state) => {
                 (self.init_producer_id(state), InFlightKind::InitProducerId, None)
+            }
+            State::InTransaction(_) if markers.is_some() => {
+                (markers?, InFlightKind::DescribeTransactions, None)
             }
             State::InTransaction(transaction) if !transaction.to_add.is_empty() => {
                 let partitions = transaction.to_add.clone();
@@ -314,7 +333,7 @@ impl TransactionManager {
             _ => return None,
         };
         if let State::InTransaction(transaction) = &mut self.state {
-            transaction.attempted = true;
+            transaction.attempted |= !matches!(kind, InFlightKind::DescribeTransactions);
         }
         self.retry_at = None;
         let token = RequestToken(self.next_token);
@@ -362,6 +381,9 @@ impl TransactionManager {
             (InFlightKind::EndTxn, Ok(Response::EndTxn(response))) => {
                 self.handle_end_txn(now, version, &response);
             }
+            (InFlightKind::DescribeTransactions, Ok(Response::DescribeTransactions(response))) => {
+                self.handle_markers(now, &response);
+            }
             (kind, Ok(_)) => self.handle_no_answer(now, &kind, None),
             (kind, Err(error)) => self.handle_no_answer(now, &kind, Some(error)),
         }
@@ -371,7 +393,7 @@ impl TransactionManager {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let retry = if self.in_flight.is_none() { self.retry_at } else { None };
-        retry.into_iter().chain(self.deadline()).min()
+        retry.into_iter().chain(self.deadline()).chain(self.markers_deadline()).min()
     }
 
     /// Time has come to `now`.
@@ -379,6 +401,7 @@ impl TransactionManager {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
         }
+        self.markers.take_if(|markers| markers.until <= now);
         if self.deadline().is_some_and(|at| at <= now) {
             self.give_up(now);
         }
@@ -419,30 +442,6 @@ impl TransactionManager {
             .unwrap_or(ProduceError::InvalidState { verb, state: self.state.name() })
     }
 
-    /// Repeats the request after a delay. `moved`: at another coordinator, perhaps.
-    pub(super) fn retry(&mut self, now: Timestamp, code: ErrorCode, moved: bool) {
-        self.failures = self.failures.saturating_add(1);
-        let backoff = if code == ErrorCode::CONCURRENT_TRANSACTIONS {
-            ExponentialBackoff::new(CONCURRENT_BACKOFF, Duration::from_secs(1))
-        } else {
-            self.config.retry_backoff
-        };
-        self.retry_at = Some(now.after(backoff.delay(self.failures, &mut self.jitter)));
-        if let State::Ending(ending) = &mut self.state {
-            ending.uncertain = true;
-        }
-        self.remember(Arc::from(code.to_string()));
-        if moved {
-            self.stale.push_back(StaleMetadata::Coordinator(self.coordinator()));
-        }
-    }
-
-    /// Repeats the request after the shortest delay: the transaction before is almost complete.
-    pub(super) fn retry_soon(&mut self, now: Timestamp) {
-        self.failures = 0;
-        self.retry_at = Some(now.after(CONCURRENT_BACKOFF));
-    }
-
     pub(super) fn wire_transactional_id(&self) -> Option<TransactionalId> {
         self.config.transactional_id.as_deref().map(wire_id)
     }
@@ -455,95 +454,10 @@ impl TransactionManager {
         self.config.transactional_id.clone().unwrap_or_else(|| Arc::from(""))
     }
 
-    fn coordinator(&self) -> Destination {
+    pub(super) fn coordinator(&self) -> Destination {
         match &self.config.transactional_id {
             Some(id) => Destination::TransactionCoordinator(Arc::clone(id)),
             None => Destination::AnyBroker,
-        }
-    }
-
-    fn remember(&mut self, text: Arc<str>) {
-        match &mut self.state {
-            State::Initializing(state) => state.last = Some(text),
-            State::Ending(state) => state.last = Some(text),
-            _ => {}
-        }
-    }
-
-    /// No answer, or one to another request.
-    fn handle_no_answer(
-        &mut self,
-        now: Timestamp,
-        kind: &InFlightKind,
-        error: Option<RequestError>,
-    ) {
-        let lasting = error.as_ref().is_some_and(|error| {
-            matches!(
-                error,
-                RequestError::UnsupportedByBroker { .. }
-                    | RequestError::Encode(_)
-                    | RequestError::CoordinatorRefused { .. }
-                    | RequestError::Security { .. }
-                    | RequestError::Closed
-            )
-        });
-        match (kind, error) {
-            (InFlightKind::InitProducerId, Some(error)) if lasting => self.init_failed(error),
-            (
-                InFlightKind::AddPartitions(_)
-                | InFlightKind::AddOffsets
-                | InFlightKind::TxnOffsetCommit,
-                Some(error),
-            ) if lasting => {
-                self.fail(ProduceError::Fatal { cause: super::FatalCause::Request(error) });
-            }
-            (InFlightKind::EndTxn, Some(RequestError::Closed)) => self.give_up(now),
-            (_, error) => {
-                self.retry(now, ErrorCode::NETWORK_EXCEPTION, true);
-                if let Some(error) = error {
-                    self.remember(Arc::from(error.to_string()));
-                }
-            }
-        }
-    }
-
-    fn deadline(&self) -> Option<Timestamp> {
-        match &self.state {
-            State::Initializing(state) => Some(state.started.after(self.config.max_block)),
-            State::Ending(state) => Some(state.started.after(state.limit)),
-            State::InTransaction(_) => {
-                let sending = self.sending_offsets.as_ref()?;
-                Some(sending.started.after(self.config.max_block))
-            }
-            _ => None,
-        }
-    }
-
-    fn give_up(&mut self, now: Timestamp) {
-        match &self.state {
-            State::Initializing(state) => {
-                let error = ProduceError::TimedOut {
-                    api: ApiKey::InitProducerId,
-                    after: now.since(state.started),
-                    last: state.last.clone(),
-                };
-                self.finish_init(Err(error));
-            }
-            State::Ending(_) => self.end_in_doubt(now),
-            State::InTransaction(_) => {
-                if let Some(sending) = &self.sending_offsets {
-                    let error = ProduceError::TimedOut {
-                        api: ApiKey::TxnOffsetCommit,
-                        after: now.since(sending.started),
-                        last: sending.last.clone(),
-                    };
-                    self.fail(error);
-                }
-            }
-            _ => {}
-        }
-        if let Some(in_flight) = &mut self.in_flight {
-            in_flight.kind = InFlightKind::Superseded;
         }
     }
 

@@ -125,8 +125,12 @@ fn batches_of_later_transactions_wait_for_theirs() {
     commit(&mut producer, T0, 4);
     assert_eq!(requests(&mut producer, T0), vec![]);
     producer.begin_transaction(T0, 2).unwrap();
+    // The markers of the first are written meanwhile.
+    let question = requests(&mut producer, T0);
+    assert_eq!(question.len(), 1, "{question:?}");
+    producer.handle_response(T0, question[0].token, 0, Ok(described("CompleteCommit")));
     let second = requests(&mut producer, T0);
-    let Request::Produce(request) = &second[0].request else { panic!() };
+    let Request::Produce(request) = &second[0].request else { panic!("{second:?}") };
     assert_eq!(
         request.topics[0].partitions[0].records,
         stamped(5, 4, 0),
@@ -479,7 +483,11 @@ fn abort_waits_for_what_is_in_flight_and_drops_the_rest() {
     producer.handle_response(T0, end[0].token, 5, Ok(ended(4)));
     assert_eq!(events(&mut producer), vec![ProducerEvent::Aborted(Ok(()))]);
     producer.begin_transaction(T0, 2).unwrap();
-    assert_eq!(sent(&requests(&mut producer, T0)).len(), 1, "the later transaction is kept");
+    // Who waited for the brokers' markers would have waited by then.
+    let later = T0.after(Duration::from_millis(20));
+    assert!(matches!(requests(&mut producer, T0)[0].request, Request::DescribeTransactions(_)));
+    producer.handle_timeout(later);
+    assert_eq!(sent(&requests(&mut producer, later)).len(), 1, "the later transaction is kept");
 }
 
 #[test]
@@ -730,6 +738,14 @@ fn commit(producer: &mut Producer, now: Timestamp, next_epoch: i16) {
     assert_eq!(end.len(), 1, "{end:?}");
     producer.handle_response(now, end[0].token, 5, Ok(ended(next_epoch)));
     assert_eq!(events(producer), vec![ProducerEvent::Committed(Ok(()))]);
+}
+
+fn described(state: &str) -> Response {
+    let state = kp::describe_transactions_response::TransactionState::default()
+        .with_transaction_state(state.to_owned().into());
+    Response::DescribeTransactions(
+        kp::DescribeTransactionsResponse::default().with_transaction_states(vec![state]),
+    )
 }
 
 fn ended(next_epoch: i16) -> Response {

@@ -2,8 +2,10 @@ use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnR
 use kafka_protocol::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResponse, AddPartitionsToTxnTopicResult,
 };
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::{
-    EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, TopicName,
+    DescribeTransactionsResponse, EndTxnRequest, EndTxnResponse, InitProducerIdRequest,
+    InitProducerIdResponse, TopicName,
 };
 
 use super::*;
@@ -11,6 +13,7 @@ use crate::network::DisconnectReason;
 use crate::transaction::{AbortCause, FatalCause, PreparedTransaction};
 
 mod coordinator_model;
+mod markers;
 mod offsets;
 
 #[test]
@@ -114,13 +117,13 @@ fn every_request_follows_the_coordinator() {
     assert_eq!(manager.poll_stale_metadata(), None, "loading is no reason to look elsewhere");
     answer(&mut manager, now, 5, Ok(initialized(ErrorCode::NONE, 7, 3)));
     manager.begin().unwrap();
-    assert!(!manager.may_write(&key(0)));
+    assert!(!manager.may_write(T0, &key(0)));
     for trouble in [Err(lost()), Ok(added(&[(0, ErrorCode::NOT_COORDINATOR)]))] {
         now = retried(&mut manager, now, trouble);
         assert_eq!(manager.poll_stale_metadata(), Some(moved()));
     }
     answer(&mut manager, now, 3, Ok(added(&[(0, ErrorCode::NONE)])));
-    assert!(manager.may_write(&key(0)));
+    assert!(manager.may_write(T0, &key(0)));
     manager.end(now, true, LIMIT).unwrap();
     for trouble in [Err(lost()), Ok(ended(ErrorCode::NOT_COORDINATOR, -1, -1))] {
         now = retried(&mut manager, now, trouble);
@@ -174,7 +177,7 @@ fn tv1_adds_partitions_together_before_they_are_written() {
     let mut manager = ready(1);
     manager.begin().unwrap();
     assert_eq!(manager.mode(), Some(TransactionMode::Tv1));
-    assert!(!manager.may_write(&key(0)) && !manager.may_write(&key(1)));
+    assert!(!manager.may_write(T0, &key(0)) && !manager.may_write(T0, &key(1)));
     let request = manager.poll_request(T0).unwrap();
     assert_eq!(request.max_version, Some(3));
     assert_eq!(
@@ -193,7 +196,7 @@ fn tv1_adds_partitions_together_before_they_are_written() {
     );
     let result = added(&[(0, ErrorCode::NONE), (1, ErrorCode::NONE)]);
     manager.handle_response(T0, request.token, 3, Ok(result));
-    assert!(manager.may_write(&key(0)) && manager.may_write(&key(1)));
+    assert!(manager.may_write(T0, &key(0)) && manager.may_write(T0, &key(1)));
     assert_eq!(manager.poll_request(T0), None);
 }
 
@@ -201,8 +204,8 @@ fn tv1_adds_partitions_together_before_they_are_written() {
 fn partitions_wait_20_ms_for_the_transaction_before() {
     let mut manager = ready(1);
     manager.begin().unwrap();
-    manager.may_write(&key(0));
-    manager.may_write(&key(1));
+    manager.may_write(T0, &key(0));
+    manager.may_write(T0, &key(1));
     let result =
         added(&[(0, ErrorCode::CONCURRENT_TRANSACTIONS), (1, ErrorCode::OPERATION_NOT_ATTEMPTED)]);
     answer(&mut manager, T0, 3, Ok(result));
@@ -211,7 +214,7 @@ fn partitions_wait_20_ms_for_the_transaction_before() {
     manager.handle_timeout(at);
     let result = added(&[(0, ErrorCode::NONE), (1, ErrorCode::NONE)]);
     answer(&mut manager, at, 3, Ok(result));
-    assert!(manager.may_write(&key(0)) && manager.may_write(&key(1)));
+    assert!(manager.may_write(T0, &key(0)) && manager.may_write(T0, &key(1)));
 }
 
 #[test]
@@ -241,8 +244,8 @@ fn refused_partition_ends_the_transaction_by_its_code() {
     for (code, error) in cases {
         let mut manager = ready(1);
         manager.begin().unwrap();
-        manager.may_write(&key(0));
-        manager.may_write(&key(1));
+        manager.may_write(T0, &key(0));
+        manager.may_write(T0, &key(1));
         let result = added(&[(0, code), (1, ErrorCode::OPERATION_NOT_ATTEMPTED)]);
         answer(&mut manager, T0, 3, Ok(result));
         assert_eq!(events(&mut manager), vec![TransactionEvent::Failed(error.clone())]);
@@ -272,7 +275,7 @@ fn empty_transaction_ends_without_a_request_and_leaves_the_identity_fresh() {
 fn tv2_commit_takes_the_next_identity_from_the_answer() {
     let mut manager = ready(2);
     manager.begin().unwrap();
-    assert!(manager.may_write(&key(0)));
+    assert!(manager.may_write(T0, &key(0)));
     manager.handle_written();
     manager.end(T0, true, LIMIT).unwrap();
     let request = manager.poll_request(T0).unwrap();
@@ -580,13 +583,20 @@ fn ready_at(transaction_version: i16, epoch: i16) -> TransactionManager {
 
 fn committed_tv1(manager: &mut TransactionManager) {
     manager.begin().unwrap();
-    manager.may_write(&key(0));
+    manager.may_write(T0, &key(0));
     exchange(manager, 3, added(&[(0, ErrorCode::NONE)]));
     manager.end(T0, true, LIMIT).unwrap();
     let request = manager.poll_request(T0).unwrap();
     assert_eq!((&request.request, request.max_version), (&end_txn(7, 3, true), Some(4)));
     manager.handle_response(T0, request.token, 4, Ok(ended(ErrorCode::NONE, -1, -1)));
     events(manager);
+}
+
+fn described(state: &str) -> Response {
+    let state = TransactionState::default().with_transaction_state(state.to_owned().into());
+    Response::DescribeTransactions(
+        DescribeTransactionsResponse::default().with_transaction_states(vec![state]),
+    )
 }
 
 fn exchange(manager: &mut TransactionManager, version: i16, response: Response) {

@@ -309,6 +309,7 @@ impl World {
                         .with_producer_epoch(epoch),
                 )
             }
+            Request::DescribeTransactions(_) => super::described("CompleteCommit"),
             other => panic!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::{LIMIT, added, ended, initialized, key, lost, manager};
+use super::{LIMIT, added, described, ended, initialized, key, lost, manager};
 use crate::backoff::Jitter;
 use crate::messages::{ApiKey, Request, Response};
 use crate::transaction::{ProduceError, TransactionEvent, TransactionManager};
@@ -149,7 +149,7 @@ impl World {
         self.coordinator.number = number;
         for partition in 0..=(self.random.below(2) as i32) {
             let mut tries = 0;
-            while !manager.may_write(&key(partition)) {
+            while !manager.may_write(self.now, &key(partition)) {
                 self.step(manager);
                 match manager.poll_event() {
                     None => {}
@@ -346,6 +346,7 @@ impl Coordinator {
                 };
                 if next { ended(code, self.producer_id, self.epoch) } else { ended(code, -1, -1) }
             }
+            Request::DescribeTransactions(_) => described(&format!("{:?}", self.phase)),
             other => panic!("{other:?}"),
         }
     }

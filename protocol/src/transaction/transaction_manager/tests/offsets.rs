@@ -12,7 +12,7 @@ use crate::group::MemberIdentity;
 use crate::group::offsets::OffsetAndMetadata;
 use crate::transaction::GroupOffsets;
 
-fn offsets() -> GroupOffsets {
+pub(super) fn offsets() -> GroupOffsets {
     GroupOffsets {
         group_id: "g".into(),
         member: MemberIdentity {
