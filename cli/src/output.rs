@@ -45,6 +45,13 @@ fn print_to(out: &mut impl Write, bytes: &[u8]) -> Result<bool, OutputError> {
     }
 }
 
+/// `1 partition`, `4 partitions`.
+pub(crate) fn count<N: std::fmt::Display>(number: N, noun: &str) -> String {
+    let number = number.to_string();
+    let ending = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 /// Writes each of `rows` as one line of JSON.
 pub(crate) fn print_json<T: Serialize>(
     rows: impl IntoIterator<Item = T>,

@@ -142,6 +142,29 @@ pub(crate) async fn end_txn_replay_in_the_wrong_mode(arena: &'static Arena) {
     assert_eq!(looks_superseded, FENCED, "although it is committed");
 }
 
+/// Whoever starts while a former owner's transaction is being aborted waits for that, within `max.block.ms`.
+pub(crate) async fn end_txn_start_during_an_abort_is_bounded(arena: &'static Arena) {
+    let id = unique("end-txn");
+    let client = arena.client(&id, &["max.block.ms=700"]).await;
+    let tp = partition(&arena.topic(&client, 1, &[]).await, 0);
+    let mut former = RawTransaction::new(&arena.servers(), &id);
+    let identity = former.init();
+    former.add_partition(identity, &tp);
+    let held = hold_markers(arena).expect("a real broker's markers can be held");
+    let producer = client.record_producer(Some(&id));
+    let started = tokio::time::Instant::now();
+    let refused = producer.init_transactions().await;
+    assert!(
+        matches!(refused, Err(ProduceError::ConcurrentTransactions { .. })),
+        "markers are held: {refused:?}"
+    );
+    let waited = started.elapsed();
+    assert!((700..10_000).contains(&waited.as_millis()), "{waited:?}");
+    drop(held);
+    former.wait_for("CompleteAbort");
+    producer.init_transactions().await.unwrap();
+}
+
 /// The answer to a commit, and to an abort, is lost: our client asks again and is told.
 pub(crate) async fn end_txn_lost_answer(arena: &'static Arena) {
     let id = unique("end-txn");

@@ -40,6 +40,7 @@
 //! | | MESSAGE_TOO_LARGE | `idempotence_message_too_large_split` |
 //! | EndTxn | every answer of version 4 and 5 | `end_txn_every_answer_of_version_4`, `end_txn_every_answer_of_version_5` |
 //! | | lost answer; nobody waits for it | `end_txn_lost_answer`, `end_txn_commit_that_nobody_waited_for` |
+//! | | start while a former owner's transaction is being aborted | `end_txn_start_during_an_abort_is_bounded` |
 //! | | records sent during a commit | `overlap_records_sent_during_a_commit_are_of_the_next`, `overlap_what_follows_a_failed_commit_fails_with_it` |
 //! | | broker killed in each state | `end_txn_coordinator_killed_in_each_state` |
 //! | | replay in the wrong mode | `end_txn_replay_in_the_wrong_mode`; why `PreparedTransaction` carries its mode |
@@ -142,6 +143,7 @@ suite!(dev_tv2, Kind::Dev(2), {
 });
 suite!(kafka_tv0, Kind::Kafka(0), {
     compacted: batch_compacted_tail_emptied_batch_and_delete_horizon;
+    end_txn: end_txn_start_during_an_abort_is_bounded;
     oracle: oracle_waits_before_the_fence, oracle_after_the_fence, oracle_last_commit_wins;
 });
 suite!(kafka_tv1, Kind::Kafka(1), {
@@ -152,7 +154,10 @@ suite!(kafka_tv2, Kind::Kafka(2), {
         batch_compacted_tail_emptied_batch_and_delete_horizon,
         read_committed_compacted_marker;
     sessions: sessions_throttle_empty_full_response;
-    end_txn: end_txn_every_answer_of_version_5, end_txn_replay_in_the_wrong_mode;
+    end_txn:
+        end_txn_every_answer_of_version_5,
+        end_txn_replay_in_the_wrong_mode,
+        end_txn_start_during_an_abort_is_bounded;
     oracle:
         oracle_waits_before_the_fence,
         oracle_after_the_fence,

@@ -51,6 +51,27 @@ fn member_of_a_consumer_group_reads_on_where_it_left() {
     reads_on(cluster, "consumer");
 }
 
+/// A static member that another one with its name has replaced: exit code 76 tells a supervisor not to start it again.
+#[test]
+fn replaced_static_member_says_that_it_was_fenced() {
+    let Some(cluster) = kafka("replaced_static_member_says_that_it_was_fenced") else { return };
+    let (topic, group) = (cluster.new_topic(1), unique("static"));
+    write(cluster, &topic, 0, 3);
+    let member = format!(
+        "consume {topic} --group {group} -X group.protocol=classic -X group.instance.id=one --follow"
+    );
+    let first = cluster.tool(&member).start();
+    wait_for("the first member", || first.out().ends_with("2\n"));
+    let second = cluster.tool(&member).start();
+    let said = first.wait();
+    assert_eq!(said.code, 76, "{}", said.err);
+    assert!(said.err.contains("group.instance.id"), "{}", said.err);
+    write(cluster, &topic, 3, 4);
+    wait_for("the second member", || second.out().ends_with("3\n"));
+    second.interrupt();
+    second.wait();
+}
+
 #[test]
 fn offsets_are_planned_moved_and_deleted() {
     let Some(cluster) = kafka("offsets_are_planned_moved_and_deleted") else { return };
@@ -73,6 +94,8 @@ fn offsets_are_planned_moved_and_deleted() {
     assert_eq!(reset("--to 3 --yes").rows(), [row(10, 3)]);
     assert_eq!(reset("--shift-by -2 --yes").rows(), [row(3, 1)]);
     assert_eq!(reset("--to end --yes").rows(), [row(1, 10)]);
+    let beyond = reset("--to 99 --dry-run").run();
+    assert!(beyond.err.contains("has no offset 99: the nearest is 10"), "{}", beyond.err);
     assert_eq!(reset("--to beginning --yes").rows(), [row(10, 0)]);
     assert_eq!(committed(cluster, &group), [json!(0)]);
     let all = format!("group reset-offsets {group} --all-topics --to end --yes");

@@ -72,7 +72,7 @@ fn what_the_brokers_refuse_is_explained() {
     let Some(cluster) = kafka("what_the_brokers_refuse_is_explained") else { return };
     let topic = cluster.new_topic(1);
     let fewer = format!("topic alter {topic} --partitions 1");
-    cluster.tool(&fewer).refused(69, &[&topic, "has 1 partitions"]);
+    cluster.tool(&fewer).refused(69, &[&topic, "has 1 partition;"]);
     let wrong = format!("topic alter {topic} --config retention.ms=soon");
     cluster.tool(&wrong).refused(69, &[&topic, "INVALID_CONFIG", "soon"]);
     let copies = format!("topic create {} --replication-factor 3", unique("tools"));
@@ -80,6 +80,13 @@ fn what_the_brokers_refuse_is_explained() {
     // One wrong name, and nothing is deleted.
     let delete = format!("topic delete {topic} no-such-topic --yes");
     cluster.tool(&delete).refused(69, &["no-such-topic", "does not exist"]);
+    // All that are wrong are told at once.
+    let several = format!("topic delete no-such-topic {topic} nor-this-one --yes");
+    cluster.tool(&several).refused(69, &["no-such-topic", "nor-this-one"]);
+    for verb in ["topic create fresh fresh", "topic delete fresh fresh --yes"] {
+        cluster.tool(verb).refused(2, &["'fresh' is named twice"]);
+    }
+    cluster.tool("topic describe fresh").refused(69, &["does not exist"]);
     // Of several, those that can be told are.
     let said = cluster
         .tool(&format!("topic describe {topic} no-such-topic"))

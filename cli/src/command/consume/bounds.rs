@@ -9,7 +9,7 @@ use crate::args::records::ConsumeArguments;
 use crate::command::CommandError;
 use crate::command::topic::existing;
 use crate::exit_code;
-use crate::output::note;
+use crate::output::{count, note};
 use crate::position::Position;
 
 /// A partition's part that is read.
@@ -108,8 +108,8 @@ pub(super) async fn partitions(
     let found: Vec<i32> = topic.partitions.iter().map(|p| p.partition).collect();
     if let Some(missing) = arguments.partitions.iter().find(|p| !found.contains(p)) {
         let text = format!(
-            "topic '{name}' has {} partitions, there is no partition {missing}",
-            found.len()
+            "topic '{name}' has {}, there is no partition {missing}",
+            count(found.len(), "partition")
         );
         return Err(CommandError::says(exit_code::UNAVAILABLE, text));
     }

@@ -11,6 +11,7 @@ use millstream_protocol_client::{
 
 use super::report::{Check, Report};
 use crate::command::CommandError;
+use crate::output::count;
 
 pub(super) async fn examine(
     config: &ClientConfig,
@@ -225,7 +226,11 @@ async fn internal_topic(
     let leaderless = partitions.iter().filter(|p| p.leader < 0).count();
     let behind = partitions.iter().filter(|p| p.in_sync_replicas.len() < p.replicas.len()).count();
     let copies = partitions.iter().map(|p| p.replicas.len()).min().unwrap_or(0);
-    let found = format!("{name}, {} partitions, {copies} copies", partitions.len());
+    let found = format!(
+        "{name}, {}, {}",
+        count(partitions.len(), "partition"),
+        if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") }
+    );
     let check = if leaderless > 0 {
         let found = format!("{found}; {leaderless} without leader");
         Check::failed(check, found, "bring the brokers back that have these partitions")

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::group::{ResetOffsetsArguments, ResetScope, ResetTo};
 use crate::command::CommandError;
 use crate::command::topic::existing;
-use crate::output::{self, Column, OutputFormat, Table, note};
+use crate::output::{self, Column, OutputFormat, Table, count, note};
 use crate::position::Position;
 use crate::{confirm, exit_code};
 
@@ -43,6 +43,11 @@ pub(super) async fn run(
     if output == OutputFormat::Text {
         output::print(text(&moves).as_bytes())?;
     }
+    if let Some(Position::Offset(wanted)) = arguments.target.to {
+        for (tp, to) in moves.iter().filter(|(_, to)| to.to != wanted) {
+            note(&format!("{tp} has no offset {wanted}: the nearest is {}", to.to));
+        }
+    }
     if arguments.dry_run {
         note(&format!("a dry run: nothing of group {group} was changed"));
     } else {
@@ -51,7 +56,7 @@ pub(super) async fn run(
             moves.iter().map(|(tp, to)| (tp.clone(), to.to, to.leader_epoch)).collect();
         client.alter_group_offsets(group, &offsets).await?;
         if output == OutputFormat::Text {
-            note(&format!("group {group}: {} offsets moved", offsets.len()));
+            note(&format!("group {group}: {} moved", count(offsets.len(), "offset")));
         }
     }
     if output == OutputFormat::Json {
@@ -84,8 +89,8 @@ async fn partitions(
         let chosen = wanted.partitions.as_ref().unwrap_or(&found);
         if let Some(missing) = chosen.iter().find(|partition| !found.contains(partition)) {
             let text = format!(
-                "topic '{name}' has {} partitions, there is no partition {missing}",
-                found.len()
+                "topic '{name}' has {}, there is no partition {missing}",
+                count(found.len(), "partition")
             );
             return Err(CommandError::says(exit_code::UNAVAILABLE, text));
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::command::CommandError;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 /// Records that are acknowledged, by partition.
 #[derive(Debug, Default)]
@@ -97,10 +97,10 @@ impl Written {
     /// A line for people.
     pub(super) fn text(&self, topic: &str) -> String {
         let records: u64 = self.partitions.values().map(|range| range.records).sum();
-        let noun = if records == 1 { "record" } else { "records" };
+        let records = count(records, "record");
         if self.partitions.is_empty() || self.partitions.len() > MOST_SHOWN {
             let partitions = self.partitions.len();
-            return format!("{topic}: {records} {noun} written to {partitions} partitions\n");
+            return format!("{topic}: {records} written to {partitions} partitions\n");
         }
         let places =
             self.partitions.iter().map(|(partition, range)| match (range.first, range.last) {
@@ -112,7 +112,7 @@ impl Written {
             });
         let places: Vec<_> = places.collect();
         let plural = if places.len() == 1 { "partition" } else { "partitions" };
-        format!("{topic}: {records} {noun} written to {plural} {}\n", places.join(", "))
+        format!("{topic}: {records} written to {plural} {}\n", places.join(", "))
     }
 }
 

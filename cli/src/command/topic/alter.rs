@@ -9,7 +9,7 @@ use super::existing;
 use crate::args::topic::{TopicAlterArguments, TopicChange};
 use crate::command::CommandError;
 use crate::exit_code;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -33,7 +33,8 @@ pub(super) async fn run(
     let wanted = arguments.change.partitions.map(usize::try_from).transpose()?;
     if let Some(wanted) = wanted.filter(|wanted| *wanted <= now) {
         let text = format!(
-            "topic '{topic}' has {now} partitions; {wanted} would not be more, and Kafka can not take any away"
+            "topic '{topic}' has {}; {wanted} would not be more, and Kafka can not take any away",
+            count(now, "partition")
         );
         return Err(CommandError::says(exit_code::UNAVAILABLE, text));
     }

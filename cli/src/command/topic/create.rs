@@ -7,7 +7,7 @@ use super::existing;
 use crate::args::topic::TopicCreateArguments;
 use crate::command::{CommandError, Failures};
 use crate::exit_code;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 #[derive(Serialize)]
 struct Row {
@@ -22,6 +22,10 @@ pub(super) async fn run(
     arguments: &TopicCreateArguments,
     output: OutputFormat,
 ) -> Result<(), CommandError> {
+    if let Some(twice) = super::repeated(&arguments.topics) {
+        let text = format!("topic '{twice}' is named twice; nothing was created");
+        return Err(CommandError::says(exit_code::USAGE, text));
+    }
     let mut failures = Failures::default();
     for topic in &arguments.topics {
         match create(client, topic, arguments).await {
@@ -29,7 +33,9 @@ pub(super) async fn run(
             Ok(row) if output == OutputFormat::Json => output::print_json([row])?,
             Ok(Row { created, partitions, .. }) => {
                 let verb = if created { "created" } else { "exists already" };
-                output::print(format!("{topic}: {verb}, {partitions} partitions\n").as_bytes())?;
+                output::print(
+                    format!("{topic}: {verb}, {}\n", count(partitions, "partition")).as_bytes(),
+                )?;
             }
         }
     }
@@ -55,7 +61,8 @@ async fn create(
     let partitions = described.partitions.len();
     if !created && !arguments.if_not_exists {
         let text = format!(
-            "topic '{topic}' exists already, with {partitions} partitions; choose another name, or leave it as it is with --if-not-exists"
+            "topic '{topic}' exists already, with {}; choose another name, or leave it as it is with --if-not-exists",
+            count(partitions, "partition")
         );
         return Err(CommandError::says(exit_code::UNAVAILABLE, text));
     }

@@ -29,6 +29,15 @@ pub(crate) fn run(arguments: TopicArguments) -> Result<(), CommandError> {
     })
 }
 
+/// The first name that comes twice.
+fn repeated(topics: &[String]) -> Option<&String> {
+    topics
+        .iter()
+        .enumerate()
+        .find(|(at, topic)| topics[..*at].contains(topic))
+        .map(|(_, topic)| topic)
+}
+
 /// A topic that has to exist for `operation`.
 pub(crate) async fn existing(
     client: &KafkaClient,

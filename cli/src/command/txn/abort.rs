@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{age_ms, seconds_text};
 use crate::args::txn::TxnAbortArguments;
 use crate::command::CommandError;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 use crate::{confirm, exit_code};
 
 #[derive(Serialize)]
@@ -57,9 +57,9 @@ async fn abort_id(
     };
     let age = description.start_time_ms.map(|start| seconds_text(age_ms(start)));
     let question = format!(
-        "abort the transaction of {id}, open for {} in {} partitions? Its producer is fenced: if it still runs, it fails.",
+        "abort the transaction of {id}, open for {} in {}? Its producer is fenced: if it still runs, it fails.",
         age.unwrap_or_else(|| "an unknown time".to_owned()),
-        description.partitions.len()
+        count(description.partitions.len(), "partition")
     );
     confirm::ask(yes, &question).await?;
     let producer = client.record_producer(Some(id));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::args::txn::FindHangingArguments;
 use crate::command::CommandError;
 use crate::command::topic::existing;
-use crate::output::{self, Column, OutputFormat, Table, note, time_text};
+use crate::output::{self, Column, OutputFormat, Table, count, note, time_text};
 
 #[derive(Serialize)]
 struct Row<'a> {
@@ -34,7 +34,7 @@ pub(super) async fn run(
         return Ok(output::print_json(found.iter().map(row))?);
     }
     if found.is_empty() {
-        note(&format!("no transaction hangs in {} partitions", partitions.len()));
+        note(&format!("no transaction hangs in {}", count(partitions.len(), "partition")));
         return Ok(());
     }
     let mut table = Table::new(&[
