@@ -35,6 +35,24 @@ struct Arguments {
     checkpoint_interval: Duration,
     #[arg(long, help = "End once everything that is there at the start has been read")]
     bounded: bool,
+    #[arg(
+        short = 'D',
+        value_name = "KEY=VALUE",
+        help = "An option by its name in Flink, as in \
+        restart-strategy.type=fixed-delay or execution.checkpointing.timeout=1min"
+    )]
+    options: Vec<String>,
+    #[arg(
+        long,
+        conflicts_with = "accept_rewind",
+        help = "The ledger is gone or older than the state folder: take the folder as the truth"
+    )]
+    adopt_local: bool,
+    #[arg(
+        long,
+        help = "The state folder is older than the ledger: go on from it, and write again"
+    )]
+    accept_rewind: bool,
     #[arg(short = 'X', value_name = "KEY=VALUE", help = "A property of Kafka's clients")]
     properties: Vec<String>,
 }
@@ -73,6 +91,15 @@ struct Landings {
     max_dep_delay: i64,
 }
 
+/// The two halves of `KEY=VALUE`.
+fn set_option(
+    env: StreamExecutionEnvironment,
+    option: &str,
+) -> Result<StreamExecutionEnvironment, JobError> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    Ok(env.option(name.trim(), value.trim())?)
+}
+
 fn main() -> std::process::ExitCode {
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).init();
@@ -89,9 +116,18 @@ fn run(arguments: &Arguments) -> Result<(), JobError> {
     let watermarks = WatermarkStrategy::for_bounded_out_of_orderness(Duration::from_hours(12))
         .with_timestamp_assigner(|flight: &Flight, _| flight.landed_ms)
         .without_idleness();
-    let env = StreamExecutionEnvironment::new(job)
+    let mut env = StreamExecutionEnvironment::new(job)
         .parallelism(arguments.parallelism)
         .checkpoint_interval(arguments.checkpoint_interval);
+    for option in &arguments.options {
+        env = set_option(env, option)?;
+    }
+    if arguments.adopt_local {
+        env = env.adopt_local();
+    }
+    if arguments.accept_rewind {
+        env = env.accept_rewind();
+    }
     let flights = env.from_source(source.json::<Flight>(), watermarks).uid("flights");
     let no_landing = Landings { max_dep_delay: i64::MIN, ..Landings::default() };
     match arguments.query.as_str() {

@@ -61,9 +61,10 @@ mod format_tests;
 
 pub use codec::{FormatError, STRING_BYTES_MAX};
 pub use decide::{
-    Decision, Facts, FencedReason, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
-    OwnershipPhase, RecoveryPoint, ReplayPlan, StopReason, StoreFacts, decide, decide_local,
-    look_before_fence, replay_plan,
+    Decision, Facts, FencedReason, GivenUp, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
+    OwnershipPhase, RecoveryPoint, ReplayPlan, Resolution, ResolutionRefused, Resolved, StopReason,
+    StoreFacts, Unresolved, decide, decide_local, look_before_fence, look_resolving, replay_plan,
+    resolve,
 };
 pub use delta::{
     DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, FrozenDelta, KEY_GROUPS_MAX,

@@ -58,10 +58,14 @@ pub mod time;
 pub mod window;
 
 pub use connector::kafka;
+#[cfg(feature = "fault-injection")]
+pub use coordinator::fault::crash_points;
 pub use coordinator::{
-    Job, JobError, JobHandle, JobMonitor, JobSnapshot, LedgerTopicError, Phase, error_chain, exit,
-    exit_code, ledger_topic, shutdown_signal,
+    CheckpointStatistics, CheckpointStatus, CheckpointTrigger, Job, JobError, JobHandle,
+    JobMonitor, JobSnapshot, LedgerTopicError, Phase, RestartHistory, RestartKind, RestartRecord,
+    error_chain, exit, exit_code, ledger_topic, shutdown_signal,
 };
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};
+pub use millstream_checkpoint::{Resolution, ResolutionRefused};
 pub use operator::{Collector, Output};

@@ -5,10 +5,14 @@
 
 mod facts;
 mod replay_plan;
+mod resolution;
 mod stop_reason;
 
 pub use facts::{Facts, LedgerFact, LedgerPlace, MAX_FAILED_TAKEOVERS, OwnershipPhase};
 pub use replay_plan::{ReplayPlan, StoreFacts, replay_plan};
+pub use resolution::{
+    GivenUp, Resolution, ResolutionRefused, Resolved, Unresolved, look_resolving, resolve,
+};
 pub use stop_reason::StopReason;
 
 use crate::delta::{DeltaDigest, DeltaSummary};

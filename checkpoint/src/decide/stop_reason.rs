@@ -17,7 +17,8 @@ pub enum StopReason {
     #[error(
         "the ledger is lost: {} stands at checkpoint {confirmed}, but {ledger} holds no record of \
          this job. The topic was deleted, emptied, or the cluster was restored. Restore the topic; \
-         or start anew with another job name and an empty directory, which reads all input again",
+         or start once with --adopt-local, which takes the directory as the truth; or \
+         start anew with another job name and an empty directory, which reads all input again",
         directory.display()
     )]
     LedgerLost {
@@ -32,7 +33,8 @@ pub enum StopReason {
     #[error(
         "the local state is stale: {ledger} stands at checkpoint {committed} (offset {offset}), {} \
          only at {confirmed} and without that checkpoint's delta file. The job ran elsewhere or the \
-         directory is an old copy. Start it on the directory it ran with last; or start anew with \
+         directory is an old copy. Start it on the directory it ran with last; or start once with \
+         --accept-rewind, which writes the output behind {confirmed} again; or start anew with \
          another job name and an empty directory, which reads all input again", directory.display()
     )]
     StaleLocalState {
@@ -50,8 +52,9 @@ pub enum StopReason {
     /// The ledger committed a checkpoint whose delta file is damaged.
     #[error(
         "the delta file of checkpoint {committed}, committed in {ledger} at offset {offset}, was put \
-         aside as {}{}. Restore the file from a copy of the directory; or start anew with another \
-         job name and an empty directory, which reads all input again",
+         aside as {}{}. Restore the file from a copy of the directory; or start once with \
+         --accept-rewind, which writes that checkpoint's output again; or start anew with \
+         another job name and an empty directory, which reads all input again",
         path.display(), reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()
     )]
     DamagedDelta {
@@ -97,8 +100,9 @@ pub enum StopReason {
     #[error(
         "the ledger is behind: {ledger} ends at checkpoint {committed} (offset {offset}), {} knows \
          that {confirmed} was committed. Brokers lost acknowledged data (unclean election, restored \
-         cluster), and probably output with it. Check the output topics; then start anew with \
-         another job name and an empty directory", directory.display()
+         cluster), and probably output with it. Check the output topics; then start once with \
+         --adopt-local, which goes on from {confirmed}; or start anew with another job \
+         name and an empty directory", directory.display()
     )]
     LedgerBehind {
         /// The state directory.
@@ -146,7 +150,8 @@ pub enum StopReason {
     /// The delta file is not the one that was committed.
     #[error(
         "the delta file of checkpoint {at} in {} has digest {found}, the record at offset {offset} \
-         of {ledger} names {committed:?}. Restore the file that was committed", directory.display()
+         of {ledger} names {committed:?}. Restore the file that was committed; or start once with \
+         --accept-rewind, which writes that checkpoint's output again", directory.display()
     )]
     DigestMismatch {
         /// The state directory.
@@ -165,7 +170,8 @@ pub enum StopReason {
     /// The ledger topic was deleted and created again.
     #[error(
         "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}. \
-         Restore the topic; or start anew with another job name and an empty directory", directory.display()
+         Restore the topic; or start once with --adopt-local, which takes the directory as the truth; or \
+         start anew with another job name and an empty directory", directory.display()
     )]
     LedgerTopicRecreated {
         /// The state directory.

@@ -1,3 +1,5 @@
+mod resolutions;
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -189,6 +189,12 @@ impl StateDirectory {
         Ok(digest)
     }
 
+    /// Size of a delta file; `None` if there is no such file.
+    #[must_use]
+    pub fn delta_file_bytes(&self, at: CheckpointRef) -> Option<u64> {
+        self.lock().delta(at).map(|delta| delta.file_bytes)
+    }
+
     /// Reads and verifies a delta file.
     ///
     /// # Errors

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use super::data_stream::SourceNode;
 use super::raw_stream::RawSourceNode;
-use super::{DataStream, RawSourceReader, RawStream, Source, SourceReader};
+use super::{
+    CheckpointConfig, DataStream, OptionError, RawSourceReader, RawStream, RestartStrategy, Source,
+    SourceReader, options,
+};
 use crate::error::GraphError;
 use crate::graph::{JobGraph, OperatorInfo, Pipeline};
 use crate::time::WatermarkStrategy;
+use millstream_checkpoint::Resolution;
 
 /// Settings of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionConfig {
     /// The job's name; names its state, its ledger and its transactional id.
     pub job_name: String,
@@ -25,6 +29,16 @@ pub struct ExecutionConfig {
     pub exchange_bytes: usize,
     /// How many clean values one state keeps decoded per worker. Default: 262,144.
     pub state_cache_entries: usize,
+    /// Settings of checkpoints beside their interval.
+    pub checkpoints: CheckpointConfig,
+    /// What happens after a failure. Default: restarts with growing pauses, without end.
+    pub restart_strategy: RestartStrategy,
+    /// A record at which the job fails so many times in a row, with the same error, ends it whatever the strategy: it would
+    /// fail for ever. 0: never. Default: 3.
+    pub same_record_failures: u32,
+    /// The way out of a state and a ledger that do not fit together, for one start. Default: none, the job stops and says
+    /// what is wrong.
+    pub resolution: Option<Resolution>,
 }
 
 /// Describes a job: streams begin at [`from_source`](Self::from_source) and end at `sink_to`.
@@ -55,6 +69,10 @@ impl StreamExecutionEnvironment {
             checkpoint_interval: Duration::from_secs(1),
             exchange_bytes: 256 * 1024,
             state_cache_entries: 262_144,
+            checkpoints: CheckpointConfig::default(),
+            restart_strategy: RestartStrategy::default(),
+            same_record_failures: 3,
+            resolution: None,
         };
         Self { config, program: Program::default() }
     }
@@ -92,6 +110,107 @@ impl StreamExecutionEnvironment {
     pub fn state_cache_entries(mut self, entries: usize) -> Self {
         self.config.state_cache_entries = entries;
         self
+    }
+
+    /// Sets [`CheckpointConfig::timeout`].
+    #[must_use]
+    pub fn checkpoint_timeout(mut self, timeout: Duration) -> Self {
+        self.config.checkpoints.timeout = timeout;
+        self
+    }
+
+    /// Sets [`CheckpointConfig::min_pause`].
+    #[must_use]
+    pub fn min_pause_between_checkpoints(mut self, pause: Duration) -> Self {
+        self.config.checkpoints.min_pause = pause;
+        self
+    }
+
+    /// Sets [`CheckpointConfig::tolerable_failed_checkpoints`].
+    #[must_use]
+    pub fn tolerable_failed_checkpoints(mut self, checkpoints: u32) -> Self {
+        self.config.checkpoints.tolerable_failed_checkpoints = checkpoints;
+        self
+    }
+
+    /// Sets [`CheckpointConfig::dirty_bytes_max`].
+    #[must_use]
+    pub fn checkpoint_dirty_bytes(mut self, bytes: usize) -> Self {
+        self.config.checkpoints.dirty_bytes_max = bytes;
+        self
+    }
+
+    /// Sets [`CheckpointConfig::num_retained`].
+    #[must_use]
+    pub fn retained_checkpoints(mut self, checkpoints: usize) -> Self {
+        self.config.checkpoints.num_retained = checkpoints;
+        self
+    }
+
+    /// Sets [`CheckpointConfig::history_size`].
+    #[must_use]
+    pub fn checkpoint_history(mut self, checkpoints: usize) -> Self {
+        self.config.checkpoints.history_size = checkpoints;
+        self
+    }
+
+    /// Sets [`ExecutionConfig::restart_strategy`].
+    #[must_use]
+    pub fn restart_strategy(mut self, strategy: RestartStrategy) -> Self {
+        self.config.restart_strategy = strategy;
+        self
+    }
+
+    /// Sets [`ExecutionConfig::same_record_failures`].
+    #[must_use]
+    pub fn same_record_failures(mut self, failures: u32) -> Self {
+        self.config.same_record_failures = failures;
+        self
+    }
+
+    /// Takes the state directory as the truth for a ledger that vanished or was restored older. Only where that is so;
+    /// anywhere else the job refuses to start with it. See [`Resolution::AdoptLocal`].
+    #[must_use]
+    pub fn adopt_local(mut self) -> Self {
+        self.config.resolution = Some(Resolution::AdoptLocal);
+        self
+    }
+
+    /// Goes on from a state that is older than what the ledger says was committed: output since then is written again. Only
+    /// where that is so; anywhere else the job refuses to start with it. See [`Resolution::AcceptRewind`].
+    #[must_use]
+    pub fn accept_rewind(mut self) -> Self {
+        self.config.resolution = Some(Resolution::AcceptRewind);
+        self
+    }
+
+    /// Sets an option by its name in Flink's configuration:
+    ///
+    /// | option | sets | value |
+    /// | --- | --- | --- |
+    /// | `execution.checkpointing.interval` | [`ExecutionConfig::checkpoint_interval`] | time |
+    /// | `execution.checkpointing.timeout` | [`CheckpointConfig::timeout`] | time |
+    /// | `execution.checkpointing.min-pause` | [`CheckpointConfig::min_pause`] | time |
+    /// | `execution.checkpointing.tolerable-failed-checkpoints` | [`CheckpointConfig::tolerable_failed_checkpoints`] | number or `infinite` |
+    /// | `execution.checkpointing.num-retained` | [`CheckpointConfig::num_retained`] | number |
+    /// | `execution.checkpointing.dirty-bytes` (not in Flink) | [`CheckpointConfig::dirty_bytes_max`] | size |
+    /// | `web.checkpoints.history` | [`CheckpointConfig::history_size`] | number |
+    /// | `parallelism.default` | [`ExecutionConfig::parallelism`] | number |
+    /// | `restart-strategy.type` | [`ExecutionConfig::restart_strategy`] | `none`, `fixed-delay`, `failure-rate`, `exponential-delay` |
+    /// | `restart-strategy.fixed-delay.{attempts, delay}` | [`RestartStrategy::FixedDelay`] | number, time |
+    /// | `restart-strategy.failure-rate.{max-failures-per-interval, failure-rate-interval, delay}` | [`RestartStrategy::FailureRate`] | number, times |
+    /// | `restart-strategy.exponential-delay.{initial-backoff, max-backoff, backoff-multiplier, reset-backoff-threshold, jitter-factor, attempts-before-reset-backoff}` | [`RestartStrategy::ExponentialDelay`] | times, numbers |
+    /// | `restart-strategy.same-record-failures` (not in Flink) | [`ExecutionConfig::same_record_failures`] | number |
+    ///
+    /// Times are written as in Flink: `500ms`, `10 s`, `5 min`, `1 h`; a number alone counts milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError`] for an unknown name, a value that is none of the option's, or an option of a restart strategy that is
+    /// not the one chosen.
+    pub fn option(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
+        options::set(&mut self.config, name, value)?;
+        Ok(self)
     }
 
     /// The settings so far.

@@ -3,23 +3,32 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_checkpoint::{JobStatus, Meta, Nonce};
+use millstream_checkpoint::{JobStatus, Meta, Nonce, StateError, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{sleep_until, timeout_at};
 
-use super::checkpoint::{CHECKPOINT_TIMEOUT, Outcome, RollBackReason, Sealed, next};
+use super::checkpoint::{Deadline, Outcome, RollBackReason, Sealed, next};
 use super::error::JobError;
+use super::fault::{Step, crash_point};
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
-use super::recovery::Standing;
+use super::recovery::{Standing, wall_time_ms};
+use super::restart::one_line;
+use super::schedule::{CheckpointSchedule, DirtyBytes};
+use super::statistics::{CheckpointStatistics, CheckpointStatus, CheckpointTrigger};
 use super::stop_request::StopRequest;
 use crate::exchange::CheckpointKind;
 use crate::task::{SealedSnapshot, WorkerReport, WorkerSet};
 
 /// From a request to stop until the last checkpoint has to be committed.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(9);
+
+/// How long a worker may go on in a user's function after it was told to end (Flink's `task.cancellation.timeout`), and if
+/// the process is to be gone soon.
+const CANCELLATION_LIMIT: Duration = Duration::from_secs(180);
+const CANCELLATION_LIMIT_OF_A_STOP: Duration = Duration::from_secs(1);
 
 /// How an attempt ended without error.
 pub(crate) enum Ended {
@@ -30,7 +39,10 @@ pub(crate) enum Ended {
 
 /// Workers at work between two recoveries.
 pub(crate) struct Attempt<'a> {
-    pub(crate) interval: Duration,
+    pub(crate) schedule: CheckpointSchedule,
+    /// How long a checkpoint may take until it is ready to be committed.
+    pub(crate) checkpoint_timeout: Duration,
+    pub(crate) dirty: DirtyBytes,
     pub(crate) monitor: &'a JobMonitor,
     pub(crate) stop: &'a StopRequest,
     pub(crate) standing: &'a mut Standing,
@@ -53,18 +65,31 @@ impl Attempt<'_> {
     pub(crate) async fn run(mut self) -> Result<Ended, JobError> {
         let ended = self.run_workers().await;
         self.workers.stop();
-        block_in_place(|| self.workers.join());
+        let limit = match self.stop.is_requested() {
+            true => CANCELLATION_LIMIT_OF_A_STOP,
+            false => CANCELLATION_LIMIT,
+        };
+        let workers = self.workers;
+        let all_gone = block_in_place(|| workers.join_within(limit));
         let maintained = self.maintenance.finish().await;
+        // The first error is the one that ended the attempt.
         let ended = ended?;
-        maintained?;
-        Ok(ended)
+        if !all_gone {
+            return Err(JobError::WorkerHangs { limit });
+        }
+        match maintained {
+            Ok(()) => Ok(ended),
+            Err(JobError::State(error)) if error.is_no_space() => Ok(disk_full(error)),
+            Err(JobError::Store(error @ StoreError::NoSpace { .. })) => {
+                Ok(Ended::RolledBack(RollBackReason::StoreFull(error)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn run_workers(&mut self) -> Result<Ended, JobError> {
-        let mut ticks = tokio::time::interval(self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        ticks.tick().await;
         loop {
+            let next_look = self.schedule.next_look(tokio::time::Instant::now());
             tokio::select! {
                 biased;
                 () = self.stop.requested() => return self.stop().await,
@@ -74,12 +99,12 @@ impl Attempt<'_> {
                         continue;
                     }
                 }
-                _ = ticks.tick() => {}
+                () = sleep_until(next_look) => {}
             }
             if self.finished == self.workers.len() {
                 self.monitor.update(|now| now.phase = Phase::Finishing);
                 return self
-                    .checkpoint(CheckpointKind::Suspend)
+                    .checkpoint(CheckpointKind::Suspend, CheckpointTrigger::EndOfInput)
                     .await
                     .map(|rolled_back| rolled_back.map_or(Ended::Finished, Ended::RolledBack));
             }
@@ -87,14 +112,17 @@ impl Attempt<'_> {
                 // Its error is what `finish` returns.
                 return Ok(Ended::Stopped);
             }
+            let now = tokio::time::Instant::now();
+            let Some(trigger) = self.schedule.due(now, self.dirty.bytes()) else { continue };
             if self.counted == self.monitor.counts() {
                 // Nothing was read or written since the last checkpoint began: a transaction would hold the ledger alone.
+                self.schedule.skipped(now);
                 continue;
             }
             let number = next(self.parent.checkpoint);
             let stop = self.stop.clone();
             let rolled_back = tokio::select! {
-                done = self.checkpoint(CheckpointKind::Checkpoint) => done?,
+                done = self.checkpoint(CheckpointKind::Checkpoint, trigger) => done?,
                 () = stop.overdue(STOP_LIMIT) => return Err(too_late(number)),
             };
             if let Some(reason) = rolled_back {
@@ -109,13 +137,17 @@ impl Attempt<'_> {
         let checkpoint = next(self.parent.checkpoint);
         let stop = self.stop.clone();
         let last = tokio::select! {
-            last = self.checkpoint(CheckpointKind::Suspend) => last?,
+            last = self.checkpoint(CheckpointKind::Suspend, CheckpointTrigger::Requested) => last?,
             () = stop.overdue(STOP_LIMIT) => return Err(too_late(checkpoint)),
         };
         match last {
             None => Ok(Ended::Stopped),
             Some(RollBackReason::Producer(error)) => Err(self.standing.producer_error(error)),
             Some(RollBackReason::NoSpace(error)) => Err(error.into()),
+            Some(RollBackReason::StoreFull(error)) => Err(error.into()),
+            Some(RollBackReason::TimedOut { checkpoint, limit, phase }) => {
+                Err(JobError::CheckpointTimeout { checkpoint, limit, phase })
+            }
         }
     }
 
@@ -123,57 +155,87 @@ impl Attempt<'_> {
     async fn checkpoint(
         &mut self,
         kind: CheckpointKind,
+        trigger: CheckpointTrigger,
+    ) -> Result<Option<RollBackReason>, JobError> {
+        let begun = Instant::now();
+        self.schedule.triggered(tokio::time::Instant::now());
+        let number = next(self.parent.checkpoint);
+        let mut statistics = CheckpointStatistics::begin(number, trigger, wall_time_ms());
+        let done = self.take_checkpoint(kind, begun, &mut statistics).await;
+        statistics.end_to_end_duration = begun.elapsed();
+        statistics.status = match &done {
+            Ok(None) => CheckpointStatus::Completed,
+            Ok(Some(reason)) => CheckpointStatus::Failed { reason: reason.text() },
+            Err(error) => CheckpointStatus::Failed { reason: one_line(error) },
+        };
+        self.monitor.checkpoint_ended(statistics);
+        if !matches!(done, Ok(None)) {
+            return done;
+        }
+        // Only now: what is applied is found among the checkpoints that have ended.
+        self.maintenance.confirmed(self.parent.clone());
+        self.publisher.publish(&self.parent.positions);
+        if kind == CheckpointKind::Suspend {
+            return Ok(None);
+        }
+        if let Err(error) = self.standing.producer.begin_transaction(number + 1) {
+            return Ok(Some(RollBackReason::Producer(error)));
+        }
+        self.schedule.ended(tokio::time::Instant::now());
+        self.workers.confirm_checkpoint(number);
+        Ok(None)
+    }
+
+    async fn take_checkpoint(
+        &mut self,
+        kind: CheckpointKind,
+        begun: Instant,
+        statistics: &mut CheckpointStatistics,
     ) -> Result<Option<RollBackReason>, JobError> {
         let checkpoint = next(self.parent.checkpoint);
-        let begun = Instant::now();
+        let limit = self.checkpoint_timeout;
+        let deadline = Deadline { at: tokio::time::Instant::from_std(begun) + limit, limit };
         self.counted = self.monitor.counts();
         // A checkpoint that begins after every input has ended is the job's last.
         let ended = self.finished == self.workers.len();
         let status = if ended { JobStatus::Finished } else { JobStatus::Running };
+        crash_point(Step::Triggered);
         self.workers.trigger_checkpoint(checkpoint, kind);
-        let parts = self.collect(checkpoint).await?;
+        let Some(parts) = self.collect(checkpoint, deadline.at).await? else {
+            return Ok(Some(RollBackReason::TimedOut {
+                checkpoint,
+                limit,
+                phase: "a worker did not let the barrier pass; a user's function may hang, or its output waits for a broker",
+            }));
+        };
         let sealed = Sealed::join(parts, &self.parent, self.nonce, status)?;
-        match self.standing.commit(sealed, &self.parent).await? {
-            Outcome::RollBack(reason) => return Ok(Some(reason)),
-            Outcome::Committed(meta) => self.parent = meta,
+        statistics.sealed(begun, sealed.timing(), Instant::now());
+        match self.standing.commit(sealed, &self.parent, deadline, statistics).await? {
+            Outcome::RollBack(reason) => Ok(Some(reason)),
+            Outcome::Committed(meta) => {
+                self.parent = meta;
+                Ok(None)
+            }
         }
-        self.maintenance.confirmed(self.parent.clone());
-        self.publisher.publish(&self.parent.positions);
-        self.monitor.update(|now| {
-            now.checkpoint = checkpoint;
-            now.committed += 1;
-            now.checkpoint_duration = begun.elapsed();
-        });
-        if kind == CheckpointKind::Suspend {
-            return Ok(None);
-        }
-        if let Err(error) = self.standing.producer.begin_transaction(checkpoint + 1) {
-            return Ok(Some(RollBackReason::Producer(error)));
-        }
-        self.workers.confirm_checkpoint(checkpoint);
-        Ok(None)
     }
 
-    /// C2: waits until every worker has sealed its part.
-    async fn collect(&mut self, checkpoint: u64) -> Result<Vec<SealedSnapshot>, JobError> {
-        let deadline = tokio::time::Instant::now() + CHECKPOINT_TIMEOUT;
+    /// C2: waits until every worker has sealed its part; `None` if that takes longer than until `deadline`.
+    async fn collect(
+        &mut self,
+        checkpoint: u64,
+        deadline: tokio::time::Instant,
+    ) -> Result<Option<Vec<SealedSnapshot>>, JobError> {
         let mut parts: Vec<SealedSnapshot> = Vec::new();
         while parts.len() < self.workers.len() {
-            match tokio::time::timeout_at(deadline, self.reports.recv()).await {
+            match timeout_at(deadline, self.reports.recv()).await {
                 Ok(Some(WorkerReport::Sealed(part))) if part.checkpoint == checkpoint => {
                     parts.push(part);
                 }
                 Ok(report) => self.note(report)?,
-                Err(_) => {
-                    return Err(JobError::CheckpointTimeout {
-                        checkpoint,
-                        limit: CHECKPOINT_TIMEOUT,
-                        phase: "a worker did not let the barrier pass; a user function may hang",
-                    });
-                }
+                Err(_) => return Ok(None),
             }
         }
-        Ok(parts)
+        Ok(Some(parts))
     }
 
     fn note(&mut self, report: Option<WorkerReport>) -> Result<(), JobError> {
@@ -195,6 +257,10 @@ impl Attempt<'_> {
             None => Err(JobError::Bug { what: "all workers are gone".to_owned() }),
         }
     }
+}
+
+fn disk_full(error: StateError) -> Ended {
+    Ended::RolledBack(RollBackReason::NoSpace(error))
 }
 
 /// The last checkpoint did not come to its end before the process has to be gone.

@@ -5,15 +5,18 @@ use std::time::{Duration, Instant};
 
 use millstream_checkpoint::{
     CheckpointId, CheckpointRef, DeltaHeader, FrozenDelta, JobStatus, LedgerRecord, Meta, Nonce,
-    Positions, StateError, Watermarks,
+    Positions, StateError, StoreError, Watermarks,
 };
 use millstream_protocol_client::ProduceError;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
 use super::recovery::{END_TXN_LIMIT, Standing, needs_ledger, wall_time_ms};
-use crate::task::SealedSnapshot;
+use super::restart::one_line;
+use super::statistics::CheckpointStatistics;
+use crate::task::{BarrierTiming, SealedSnapshot};
 
 /// What came of a checkpoint.
 #[derive(Debug)]
@@ -31,6 +34,39 @@ pub(crate) enum RollBackReason {
     Producer(ProduceError),
     /// The disk is full: wait for room, then try again.
     NoSpace(StateError),
+    /// The disk was full when changes went into the store: wait for room, open the store again.
+    StoreFull(StoreError),
+    /// The checkpoint took too long.
+    TimedOut {
+        /// Which one.
+        checkpoint: u64,
+        /// The bound.
+        limit: Duration,
+        /// What was being waited for.
+        phase: &'static str,
+    },
+}
+
+impl RollBackReason {
+    /// In one line.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Producer(error) => one_line(error),
+            Self::NoSpace(error) => one_line(error),
+            Self::StoreFull(error) => one_line(error),
+            Self::TimedOut { checkpoint, limit, phase } => {
+                format!("checkpoint {checkpoint} took longer than {limit:?}: {phase}")
+            }
+        }
+    }
+}
+
+/// By when a checkpoint has to be ready to be committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    pub(crate) at: tokio::time::Instant,
+    /// The time that it was given.
+    pub(crate) limit: Duration,
 }
 
 /// The checkpoint after `parent`, sealed by all workers.
@@ -43,6 +79,7 @@ pub(crate) struct Sealed {
     watermarks: Watermarks,
     status: JobStatus,
     delta: FrozenDelta,
+    timing: BarrierTiming,
 }
 
 impl Sealed {
@@ -68,20 +105,31 @@ impl Sealed {
             watermarks: merged.watermarks,
             status,
             delta,
+            timing: merged.timing,
         })
+    }
+
+    /// When the barrier passed the workers.
+    pub(crate) fn timing(&self) -> BarrierTiming {
+        self.timing
     }
 }
 
 impl Standing {
-    /// C3 to C6. Outputs of the checkpoint have been handed to the producer under its number as tag.
+    /// C3 to C6. Outputs of the checkpoint have been handed to the producer under its number as tag. By `deadline` everything
+    /// has to be ready to be committed.
     pub(crate) async fn commit(
         &mut self,
         sealed: Sealed,
         parent: &Meta,
+        deadline: Deadline,
+        statistics: &mut CheckpointStatistics,
     ) -> Result<Outcome, JobError> {
         let begun = Instant::now();
         let tag = sealed.at.checkpoint.0;
         let delta = Arc::new(sealed.delta);
+        statistics.state_bytes = delta.bytes() as u64;
+        statistics.dirty_keys = delta.states().map(|state| delta.changes(state).len() as u64).sum();
         self.layered.push_frozen(sealed.at, Arc::clone(&delta))?;
         crash_point(Step::Sealed);
         if mutant(Mutant::ApplyBeforeCommit) {
@@ -106,9 +154,22 @@ impl Standing {
             producer: self.producer.identity().map(|id| (id.producer_id, id.producer_epoch)),
         };
         let directory = Arc::clone(&self.directory);
-        let written = spawn_blocking(move || directory.write_delta(&header, &delta));
-        let (flushed, written) = tokio::join!(self.producer.flush(tag), written);
-        let digest = match written {
+        // It is waited for in any case: a file that appears after the rollback would be one more dead attempt's.
+        let written = spawn_blocking(move || {
+            let written = directory.write_delta(&header, &delta);
+            (written.map(|digest| (digest, directory.delta_file_bytes(header.at))), begun.elapsed())
+        });
+        let flushing = async {
+            let flushed = timeout_at(deadline.at, self.producer.flush(tag)).await;
+            (flushed, begun.elapsed())
+        };
+        let ((flushed, acknowledged_after), written) = tokio::join!(flushing, written);
+        statistics.acknowledge_duration = acknowledged_after;
+        let written = written.map(|(written, took)| {
+            statistics.delta_duration = took;
+            written
+        });
+        let (digest, file_bytes) = match written {
             Ok(Ok(digest)) => digest,
             Ok(Err(error)) if error.is_no_space() => {
                 return Ok(Outcome::RollBack(RollBackReason::NoSpace(error)));
@@ -116,9 +177,19 @@ impl Standing {
             Ok(Err(error)) => return Err(error.into()),
             Err(panic) => return Err(JobError::Bug { what: format!("writing a delta: {panic}") }),
         };
+        statistics.delta_file_bytes = file_bytes.unwrap_or(0);
+        let ready = Instant::now();
         crash_point(Step::DeltaWritten);
-        if let Err(error) = flushed {
-            return self.roll_back(error);
+        match flushed {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return self.roll_back(error),
+            Err(_) => {
+                return Ok(Outcome::RollBack(RollBackReason::TimedOut {
+                    checkpoint: tag,
+                    limit: deadline.limit,
+                    phase: "the brokers did not acknowledge its output",
+                }));
+            }
         }
         let record = LedgerRecord {
             job: self.job.clone(),
@@ -139,12 +210,15 @@ impl Standing {
             return self.roll_back(error);
         }
         self.ledger.append(&self.producer, &record, tag)?;
+        crash_point(Step::LedgerAppended);
         let ledger_offset = match self.end(tag).await {
             Ok(offset) => offset,
             Err(error) => return self.roll_back(error),
         };
-        crash_point(Step::Committed);
-        self.confirm(record, ledger_offset, parent, begun)
+        statistics.commit_duration = ready.elapsed();
+        let confirmed = self.confirm(record, ledger_offset, parent);
+        crash_point(Step::Confirmed);
+        confirmed
     }
 
     /// C3c, C5, and C6's bump: the ledger record acknowledged, EndTxn until the answer is definite. Gives the record's offset, if
@@ -153,9 +227,11 @@ impl Standing {
         let acknowledged = self.producer.flush(tag).await?;
         crash_point(Step::Voted);
         self.producer.commit_transaction(END_TXN_LIMIT).await?;
+        crash_point(Step::Committed);
         if self.producer.needs_bump() {
             self.producer.bump_epoch().await?;
         }
+        crash_point(Step::Bumped);
         Ok(acknowledged.get(self.ledger.partition()).copied())
     }
 
@@ -175,7 +251,6 @@ impl Standing {
         record: LedgerRecord,
         ledger_offset: Option<i64>,
         parent: &Meta,
-        begun: Instant,
     ) -> Result<Outcome, JobError> {
         // A resent record may be acknowledged without its offset; reading on from the one before finds it again.
         let ledger_offset = ledger_offset.or(parent.ledger_offset).unwrap_or(0);
@@ -190,7 +265,6 @@ impl Standing {
         };
         self.layered.confirm(meta.at())?;
         self.ledger.committed(record, ledger_offset);
-        tracing::debug!(checkpoint = meta.checkpoint.0, took = ?begun.elapsed(), "committed");
         Ok(Outcome::Committed(meta))
     }
 
@@ -202,9 +276,6 @@ impl Standing {
         }
     }
 }
-
-/// The limit within which workers have to seal a checkpoint; Flink's default.
-pub(crate) const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The number after `checkpoint`.
 pub(crate) fn next(checkpoint: CheckpointId) -> u64 {

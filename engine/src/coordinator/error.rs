@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use millstream_checkpoint::{FencedReason, StateError, StopReason, StoreError};
+use millstream_checkpoint::{FencedReason, ResolutionRefused, StateError, StopReason, StoreError};
 use millstream_protocol_client::{ClientError, ConfigError, ProduceError};
 use thiserror::Error;
 
 use super::ledger::LedgerTopicError;
+use super::restart::RestartHistory;
+use crate::api::OptionError;
 use crate::connector::kafka::ConnectorError;
 use crate::error::OperatorError;
 
@@ -17,6 +19,9 @@ pub enum JobError {
     /// A configuration value can not be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// An option can not be used.
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// The job is not complete, or contradicts itself.
     #[error("job {job:?} can not start: {reason}")]
     InvalidJob {
@@ -92,6 +97,39 @@ pub enum JobError {
         /// What was being waited for.
         phase: &'static str,
     },
+    /// More checkpoints in a row failed than may.
+    #[error(
+        "{failed} checkpoints in a row failed, {tolerable} may (tolerable-failed-checkpoints); the last one: {last}"
+    )]
+    TooManyFailedCheckpoints {
+        /// How many.
+        failed: u32,
+        /// The bound.
+        tolerable: u32,
+        /// Why the last one failed.
+        last: String,
+    },
+    /// A worker did not end when it was told to. It may still write, so this process can not go on.
+    #[error(
+        "a worker did not end within {limit:?}: a user's function hangs in it; what was committed is safe, start the job again in a new process"
+    )]
+    WorkerHangs {
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The job failed and is not started again.
+    #[error("{source}; given up: {why}{restarts}")]
+    GaveUp {
+        /// Why there is no further restart.
+        why: String,
+        /// The failures before, with their times; empty if this was the first one.
+        restarts: RestartHistory,
+        /// The last failure.
+        source: Box<JobError>,
+    },
+    /// `--adopt-local` or `--accept-rewind` was given where it does not apply.
+    #[error(transparent)]
+    Resolution(#[from] ResolutionRefused),
     /// The operating system refused something a job needs.
     #[error("{what}")]
     System {

@@ -14,8 +14,8 @@ use crate::window::TimestampOutOfRange;
 
 // From sysexits.h where it has a fitting one. The README lists them; they are kept stable.
 const FAILED: u8 = 1;
-const DATA: u8 = 65;
-const NO_INPUT: u8 = 66;
+pub(super) const DATA: u8 = 65;
+pub(super) const NO_INPUT: u8 = 66;
 const UNAVAILABLE: u8 = 69;
 const BUG: u8 = 70;
 const STATE: u8 = 73;
@@ -59,11 +59,17 @@ impl JobError {
             Self::Producer { source, .. } => of_producer(source),
             Self::Bug { .. } => BUG,
             Self::Ledger(error) => of_ledger(error),
-            Self::State(_) | Self::Store(_) | Self::Stop(_) => STATE,
+            Self::State(_) | Self::Store(_) | Self::Stop(_) | Self::Resolution(_) => STATE,
+            Self::GaveUp { source, .. } => source.exit_code(),
             Self::Fenced(_) => FENCED,
-            Self::Config(_) | Self::InvalidJob { .. } | Self::IntervalTooLong { .. } => CONFIG,
+            Self::Config(_)
+            | Self::Option(_)
+            | Self::InvalidJob { .. }
+            | Self::IntervalTooLong { .. } => CONFIG,
             Self::AlreadyFinished { .. }
             | Self::CheckpointTimeout { .. }
+            | Self::TooManyFailedCheckpoints { .. }
+            | Self::WorkerHangs { .. }
             | Self::System { .. }
             | Self::Random(_) => FAILED,
         }

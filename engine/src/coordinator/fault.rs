@@ -1,30 +1,5 @@
-//! Named crash points and wrong variants of the protocol, for tests. Without the feature `fault-injection` every call here is
-//! empty, so the shipped binary has none of it.
-
-/// A place at which a test may let the process die.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// META of checkpoint 0 is durable, nothing else has happened.
-    FirstMeta,
-    /// R2 is done.
-    Fenced,
-    /// R5 is done.
-    Repaired,
-    /// R6 is done.
-    Owned,
-    /// All workers have sealed a checkpoint.
-    Sealed,
-    /// The delta file is durable.
-    DeltaWritten,
-    /// Everything is acknowledged, EndTxn is about to be sent.
-    Voted,
-    /// The commit is known.
-    Committed,
-    /// The changes are in the store.
-    Applied,
-    /// META names the checkpoint.
-    MetaWritten,
-}
+//! Named crash points, failing disks and wrong variants of the protocol, for tests. Without the feature `fault-injection` every
+//! call here is empty, so the shipped binary has none of it.
 
 /// A rule of the protocol that is left out, to show that a test notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,32 +12,88 @@ pub(crate) enum Mutant {
     LedgerOutsideTransaction,
 }
 
-#[cfg(feature = "fault-injection")]
-mod injected {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use super::{Mutant, Step};
-
-    /// `MILLSTREAM_CRASH_AT=Step` or `Step:n` ends the process at the n-th passage of that step, as SIGKILL would.
-    pub(crate) fn crash_point(step: Step) {
-        static PASSED: AtomicU64 = AtomicU64::new(0);
-        let Ok(wanted) = std::env::var("MILLSTREAM_CRASH_AT") else { return };
-        let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));
-        if name == format!("{step:?}")
-            && Some(PASSED.fetch_add(1, Ordering::Relaxed) + 1) == count.parse().ok()
-        {
-            std::process::abort();
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// A place at which a test may let the process die, in the order in which a process comes by. The letters are those of
+        /// the commit protocol.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Step {
+            $($(#[$doc])* $name,)+
         }
-    }
 
-    /// Whether `MILLSTREAM_MUTANT` names this variant.
-    pub(crate) fn mutant(mutant: Mutant) -> bool {
-        std::env::var("MILLSTREAM_MUTANT").is_ok_and(|name| name == format!("{mutant:?}"))
-    }
+        #[cfg(feature = "fault-injection")]
+        impl Step {
+            const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+        }
+    };
+}
+
+steps! {
+    /// R0: the state directory is locked and read.
+    Locked,
+    /// The ledger topic is there.
+    LedgerOpened,
+    /// S: META of checkpoint 0 is durable, nothing else has happened.
+    FirstMeta,
+    /// R1: the look has not stopped us; InitProducerId is next.
+    Looked,
+    /// R2 is done.
+    Fenced,
+    /// R3: the ledger is read up to its high watermark.
+    Resolved,
+    /// R4 is done.
+    Decided,
+    /// R5: deltas of dead attempts are put aside.
+    Quarantined,
+    /// R5: the store stands where the ledger does.
+    Replayed,
+    /// R5 is done, META included.
+    Repaired,
+    /// R6: the owner record is acknowledged, EndTxn is about to be sent.
+    OwnerVoted,
+    /// R6: it is committed; below `transaction.version` 2 the epoch is still the old one.
+    OwnerCommitted,
+    /// R6 is done.
+    Owned,
+    /// C1: the barrier is about to be sent to all sources.
+    Triggered,
+    /// C2: all workers have sealed a checkpoint.
+    Sealed,
+    /// C3a and C3b: output acknowledged, delta file durable, no ledger record yet.
+    DeltaWritten,
+    /// C3c: the ledger record is on its way.
+    LedgerAppended,
+    /// C4: everything is acknowledged, EndTxn is about to be sent.
+    Voted,
+    /// C5: the commit is known; below `transaction.version` 2 the epoch is still the old one.
+    Committed,
+    /// C6: the epoch is a new one.
+    Bumped,
+    /// C6: the checkpoint is confirmed in memory.
+    Confirmed,
+    /// C7: the changes are in the store.
+    Applied,
+    /// C7: the store is durable.
+    StorePersisted,
+    /// C7: META names the checkpoint.
+    MetaWritten,
+    /// C7: deltas that nothing needs any more are gone.
+    Deleted,
+    /// X: an attempt has failed, its workers are gone.
+    RollbackBegun,
+    /// X: what it had queued is dropped, nothing is fenced yet.
+    Discarded,
+    /// X: the job has recovered in the same process and is about to run.
+    RolledBack,
 }
 
 #[cfg(feature = "fault-injection")]
-pub(crate) use injected::{crash_point, mutant};
+mod injected;
+
+#[cfg(feature = "fault-injection")]
+pub use injected::crash_points;
+#[cfg(feature = "fault-injection")]
+pub(crate) use injected::{crash_point, disk, mutant};
 
 /// Does nothing.
 #[cfg(not(feature = "fault-injection"))]
@@ -74,4 +105,10 @@ pub(crate) fn crash_point(_step: Step) {}
 #[inline(always)]
 pub(crate) const fn mutant(_mutant: Mutant) -> bool {
     false
+}
+
+/// The operating system's files.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn disk() -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
+    std::sync::Arc::new(millstream_checkpoint::RealDisk)
 }

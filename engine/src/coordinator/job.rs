@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::error::JobError;
 use super::job_master::JobMaster;
 use super::monitor::JobMonitor;
+use super::restart::RestartRecord;
 use super::signals::ShutdownSignals;
+use super::statistics::CheckpointStatistics;
 use super::stop_request::StopRequest;
 use crate::api::StreamExecutionEnvironment;
 use crate::graph::JobGraph;
@@ -119,6 +121,18 @@ impl JobHandle {
     #[must_use]
     pub fn monitor(&self) -> JobMonitor {
         self.monitor.clone()
+    }
+
+    /// Statistics of the last checkpoints, oldest first.
+    #[must_use]
+    pub fn checkpoints(&self) -> Vec<CheckpointStatistics> {
+        self.monitor.checkpoints()
+    }
+
+    /// Why and when the job went back to its last committed checkpoint, oldest first.
+    #[must_use]
+    pub fn restarts(&self) -> Vec<RestartRecord> {
+        self.monitor.restarts()
     }
 
     /// Asks the job to take a last checkpoint and end. Does not wait.

@@ -3,25 +3,27 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
-    OwnershipPhase, Positions, RealDisk, RecoveryPoint, StateDirectory, StateStore,
+    OwnershipPhase, Positions, RecoveryPoint, Resolution, StateDirectory, StateStore,
 };
 use millstream_protocol_client::{ClientConfig, KafkaClient};
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
-use tokio::time::sleep;
 
 use super::attempt::{Attempt, Ended, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
 use super::error::JobError;
+use super::fault::{Step, crash_point, disk};
 use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
 use super::recovery::Standing;
+use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::stop_request::StopRequest;
 use crate::connector::kafka::{
     KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources, TransactionalOutput,
@@ -29,28 +31,26 @@ use crate::connector::kafka::{
 use crate::graph::{Extensions, JobGraph, RestoreContext};
 use crate::time::MonotonicClock;
 
-/// Backoff between soft rollbacks of which none brought a commit in between.
-const ROLLBACK_BACKOFF_MAX: Duration = Duration::from_secs(5);
-
 /// A transaction must not grow older than this part of its timeout before its checkpoint begins.
 const INTERVALS_PER_TIMEOUT: u32 = 3;
 
 /// Drives one job; see the module.
 #[derive(Debug)]
 pub(crate) struct JobMaster {
-    graph: JobGraph,
+    pub(super) graph: JobGraph,
     state_dir: PathBuf,
-    monitor: JobMonitor,
-    stop: StopRequest,
+    pub(super) monitor: JobMonitor,
+    pub(super) stop: StopRequest,
 }
 
 /// Connections and topics of a job, opened once per process.
 #[derive(Debug)]
-struct Opened {
+pub(super) struct Opened {
     sources: OpenedSources,
     descriptions: BTreeMap<Arc<str>, Arc<KafkaSourceDescription>>,
     output: TransactionalOutput,
-    bounded: bool,
+    pub(super) bounded: bool,
+    transaction_timeout: Duration,
 }
 
 impl JobMaster {
@@ -69,14 +69,20 @@ impl JobMaster {
             job: name.clone(),
             reason: error.to_string(),
         })?;
-        if self.graph.config().checkpoint_interval.is_zero() {
+        let config = self.graph.config();
+        if config.checkpoint_interval.is_zero() {
             return Err(self.invalid("its checkpoint interval is zero".to_owned()));
+        }
+        let problem = config.checkpoints.problem().or_else(|| config.restart_strategy.problem());
+        if let Some(problem) = problem {
+            return Err(self.invalid(problem));
         }
         let fingerprint = self.graph.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
         let directory = Arc::new(block_in_place(|| {
-            StateDirectory::open(Arc::new(RealDisk), &self.state_dir, &job, fingerprint)
+            StateDirectory::open(disk(), &self.state_dir, &job, fingerprint)
         })?);
+        crash_point(Step::Locked);
         let bounded = self.is_bounded();
         if let Some(meta) = directory.local().meta
             && meta.status == JobStatus::Finished
@@ -101,9 +107,7 @@ impl JobMaster {
             }
         };
         self.stop.watch_over(opened.output.producer.clone());
-        let store: Arc<dyn StateStore> = Arc::new(block_in_place(|| {
-            FjallStore::open(&directory.store_path(), FjallOptions::default())
-        })?);
+        let store = open_store(&directory)?;
         let owner = OwnerId::random()?;
         let known = directory.local().meta;
         let newest = directory.local().newest();
@@ -112,10 +116,15 @@ impl JobMaster {
             &name,
             transactional_id.clone(),
             owner,
-            known.as_ref().map(|meta| (meta.ledger_topic_id, newest)),
+            // Whoever adopts the local state knows that the topic may be gone.
+            known
+                .as_ref()
+                .filter(|_| config.resolution != Some(Resolution::AdoptLocal))
+                .map(|meta| (meta.ledger_topic_id, newest)),
             known.and_then(|meta| meta.ledger_offset),
         )
         .await?;
+        crash_point(Step::LedgerOpened);
         let mut standing = Standing {
             job,
             fingerprint,
@@ -129,6 +138,7 @@ impl JobMaster {
             ledger,
             producer: opened.output.producer.clone(),
             transactional_id,
+            resolution: config.resolution,
         };
         let result = self.run_attempts(&mut standing, &opened, &name).await;
         client.close().await;
@@ -141,70 +151,8 @@ impl JobMaster {
         result
     }
 
-    /// Attempts until one ends for good. A rolled back one is followed by the next, from the last committed checkpoint.
-    async fn run_attempts(
-        &self,
-        standing: &mut Standing,
-        opened: &Opened,
-        name: &str,
-    ) -> Result<(), JobError> {
-        let mut backoff = Duration::ZERO;
-        let mut first = true;
-        loop {
-            let point = self.recover(standing, opened).await?;
-            if point.status == JobStatus::Finished {
-                return self.finished_before(name, point.at.checkpoint, opened.bounded);
-            }
-            let checkpoint = point.at.checkpoint.0;
-            self.monitor.update(|now| {
-                if first {
-                    now.resumed_from = checkpoint;
-                }
-                now.checkpoint = checkpoint;
-            });
-            first = false;
-            let committed_before = self.monitor.snapshot().committed;
-            match self.run_attempt(standing, opened).await? {
-                Ended::Finished => {
-                    let checkpoint = standing.confirmed();
-                    tracing::info!(
-                        "finished: everything was read and committed (checkpoint {checkpoint})"
-                    );
-                    return Ok(());
-                }
-                Ended::Stopped => {
-                    let checkpoint = standing.confirmed();
-                    tracing::info!("stopped; the next start goes on from checkpoint {checkpoint}");
-                    return Ok(());
-                }
-                Ended::RolledBack(reason) => {
-                    if self.monitor.snapshot().committed > committed_before {
-                        backoff = Duration::ZERO;
-                    }
-                    match &reason {
-                        RollBackReason::Producer(error) => tracing::warn!(
-                            error = error as &dyn std::error::Error,
-                            "the transaction died; rolling back to the last committed checkpoint and replaying"
-                        ),
-                        RollBackReason::NoSpace(error) => {
-                            tracing::error!(%error, "disk full, retrying")
-                        }
-                    }
-                    self.monitor.update(|now| now.rollbacks += 1);
-                    let pause = async {
-                        standing.producer.discard().await;
-                        sleep(backoff).await;
-                        Ok(())
-                    };
-                    self.in_time(pause, standing.confirmed()).await?;
-                    backoff = (backoff * 2 + Duration::from_millis(50)).min(ROLLBACK_BACKOFF_MAX);
-                }
-            }
-        }
-    }
-
     /// R1 to R6, unless the job is asked to stop and it takes too long.
-    async fn recover(
+    pub(super) async fn recover(
         &self,
         standing: &mut Standing,
         opened: &Opened,
@@ -225,7 +173,7 @@ impl JobMaster {
     }
 
     /// The outcome of `work`, unless the job is asked to stop and it takes too long.
-    async fn in_time<T>(
+    pub(super) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, JobError>>,
         checkpoint: u64,
@@ -241,7 +189,7 @@ impl JobMaster {
     }
 
     /// Runs workers from the confirmed checkpoint until the job ends, is stopped, or its transaction dies.
-    async fn run_attempt(
+    pub(super) async fn run_attempt(
         &self,
         standing: &mut Standing,
         opened: &Opened,
@@ -283,12 +231,29 @@ impl JobMaster {
                 let _ = report.send(message);
             })
         })?;
-        let maintenance =
-            Maintenance::start(Arc::clone(&standing.directory), Arc::clone(&standing.layered));
+        let config = self.graph.config();
+        let maintenance = Maintenance::start(
+            Arc::clone(&standing.directory),
+            Arc::clone(&standing.layered),
+            self.monitor.clone(),
+            config.checkpoints.num_retained as u64,
+        );
         self.monitor.update(|now| now.phase = Phase::Running);
         tracing::info!("running from checkpoint {}", parent.checkpoint.0);
+        let transaction_age_max = opened.transaction_timeout / INTERVALS_PER_TIMEOUT;
         let attempt = Attempt {
-            interval: self.graph.config().checkpoint_interval,
+            schedule: CheckpointSchedule::new(
+                config.checkpoint_interval,
+                config.checkpoints.min_pause,
+                config.checkpoints.dirty_bytes_max,
+                transaction_age_max,
+                tokio::time::Instant::now(),
+            ),
+            checkpoint_timeout: config.checkpoints.timeout,
+            dirty: DirtyBytes {
+                workers: Arc::new(AtomicUsize::new(0)),
+                layered: Arc::clone(&standing.layered),
+            },
             monitor: &self.monitor,
             stop: &self.stop,
             standing,
@@ -304,7 +269,7 @@ impl JobMaster {
         attempt.run().await
     }
 
-    fn finished_before(
+    pub(super) fn finished_before(
         &self,
         job: &str,
         checkpoint: CheckpointId,
@@ -365,7 +330,9 @@ impl JobMaster {
             producer: client.producer(Some(transactional_id)),
             partitions: Arc::new(partitions),
         };
-        Ok(Opened { sources: OpenedSources(sources), descriptions, output, bounded })
+        let transaction_timeout = client.config().transaction_timeout;
+        let sources = OpenedSources(sources);
+        Ok(Opened { sources, descriptions, output, bounded, transaction_timeout })
     }
 
     /// The one cluster that all Kafka sinks of the job write to: the arbiter.
@@ -425,4 +392,10 @@ impl JobMaster {
     fn invalid(&self, reason: String) -> JobError {
         JobError::InvalidJob { job: self.graph.config().job_name.clone(), reason }
     }
+}
+
+pub(super) fn open_store(directory: &StateDirectory) -> Result<Arc<dyn StateStore>, JobError> {
+    let store =
+        block_in_place(|| FjallStore::open(&directory.store_path(), FjallOptions::default()))?;
+    Ok(Arc::new(store))
 }

@@ -47,7 +47,7 @@ pub enum LedgerTopicError {
     },
     /// The topic is gone although the state directory remembers it.
     #[error(
-        "ledger topic {topic:?} does not exist, but the state directory holds files up to checkpoint {checkpoint}; the topic was deleted or the bootstrap address leads to another cluster; restore the topic, or start with an empty state directory and another job name"
+        "ledger topic {topic:?} does not exist, but the state directory holds files up to checkpoint {checkpoint}; the topic was deleted or the bootstrap address leads to another cluster; restore the topic; or start once with --adopt-local, which takes the state directory as the truth; or start with an empty state directory and another job name"
     )]
     Missing {
         /// Ledger topic.
@@ -195,6 +195,7 @@ impl Ledger {
         let mut other_owner = false;
         let mut found: Vec<(i64, Option<Bytes>, Option<Bytes>)> = Vec::new();
         let start = self.start_offset().await?;
+        self.next_offset = start;
         let starts = BTreeMap::from([(self.partition.clone(), start)]);
         let ends = read_topic(&self.client, &starts, until, READ_PATIENCE, |_, record| {
             found.push((
@@ -268,18 +269,27 @@ impl Ledger {
         &self.partition
     }
 
-    /// Where to go on reading: compaction or a restored META may have left our position below the log's start.
+    /// Where to go on reading: compaction or a restored META may have left our position below the log's start. A ledger that was
+    /// restored or made anew may end before it; a process that has read nothing yet then begins at its start.
     async fn start_offset(&self) -> Result<i64, LedgerTopicError> {
+        let topic = self.partition.topic.to_string();
+        let failed = |source| LedgerTopicError::Client { topic: topic.clone(), source };
         let earliest = [(self.partition.clone(), OffsetSpec::Earliest)];
         let listed = self
             .client
             .list_offsets(&earliest, millstream_protocol::IsolationLevel::ReadUncommitted)
             .await
-            .map_err(|source| LedgerTopicError::Client {
-                topic: self.partition.topic.to_string(),
-                source,
-            })?;
+            .map_err(failed)?;
         let earliest = listed.get(&self.partition).map_or(0, |found| found.offset);
+        if self.last.is_none() && self.next_offset > earliest {
+            let latest = [(self.partition.clone(), OffsetSpec::Latest)];
+            let isolation = millstream_protocol::IsolationLevel::ReadUncommitted;
+            let listed = self.client.list_offsets(&latest, isolation).await.map_err(failed)?;
+            let end = listed.get(&self.partition).map_or(0, |found| found.offset);
+            if end < self.next_offset {
+                return Ok(earliest);
+            }
+        }
         Ok(self.next_offset.max(earliest))
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_checkpoint::{LayeredState, Meta, StateDirectory};
+use millstream_checkpoint::{CheckpointId, LayeredState, Meta, StateDirectory};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::error::JobError;
 use super::fault::{Step, crash_point};
+use super::monitor::JobMonitor;
 
 /// Bytes of changes that go into the store in one ingestion.
 const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -30,7 +31,13 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn start(directory: Arc<StateDirectory>, layered: Arc<LayeredState>) -> Self {
+    /// `retained`: of how many of the last checkpoints the delta files stay although nothing needs them.
+    pub(crate) fn start(
+        directory: Arc<StateDirectory>,
+        layered: Arc<LayeredState>,
+        monitor: JobMonitor,
+        retained: u64,
+    ) -> Self {
         let (confirmed, mut incoming) = mpsc::unbounded_channel::<Meta>();
         let task = tokio::task::spawn_blocking(move || {
             let mut persisted = Instant::now();
@@ -43,10 +50,10 @@ impl Maintenance {
                 }
                 let due = persisted.elapsed() >= PERSIST_INTERVAL;
                 if due || layered.pending_bytes().0 >= PENDING_BYTES_MAX {
-                    apply(&layered)?;
+                    apply(&layered, &monitor)?;
                 }
                 if due {
-                    persist(&directory, &layered, &newest)?;
+                    persist(&directory, &layered, &newest, retained)?;
                     persisted = Instant::now();
                     waiting = None;
                 } else {
@@ -54,8 +61,8 @@ impl Maintenance {
                 }
             }
             if let Some(meta) = waiting {
-                apply(&layered)?;
-                persist(&directory, &layered, &meta)?;
+                apply(&layered, &monitor)?;
+                persist(&directory, &layered, &meta, retained)?;
             }
             Ok(())
         });
@@ -83,8 +90,12 @@ impl Maintenance {
 }
 
 /// Everything confirmed goes into the store.
-fn apply(layered: &LayeredState) -> Result<(), JobError> {
-    while layered.apply_confirmed(APPLY_BYTES_MAX)?.is_some() {}
+fn apply(layered: &LayeredState, monitor: &JobMonitor) -> Result<(), JobError> {
+    let mut begun = Instant::now();
+    while let Some(step) = layered.apply_confirmed(APPLY_BYTES_MAX)? {
+        monitor.applied(step.up_to.checkpoint.0, begun.elapsed());
+        begun = Instant::now();
+    }
     crash_point(Step::Applied);
     Ok(())
 }
@@ -94,12 +105,15 @@ fn persist(
     directory: &StateDirectory,
     layered: &LayeredState,
     meta: &Meta,
+    retained: u64,
 ) -> Result<(), JobError> {
     let floor = layered.persist()?;
+    crash_point(Step::StorePersisted);
     directory.write_meta(meta)?;
     crash_point(Step::MetaWritten);
     if let Some(floor) = floor {
-        directory.delete_applied(floor.checkpoint)?;
+        directory.delete_applied(CheckpointId(floor.checkpoint.0.saturating_sub(retained)))?;
+        crash_point(Step::Deleted);
     }
     Ok(())
 }

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! Job ──start──> job thread ── job_master: open ─> recover ─> run an attempt ─┬─> ended
-//!                                             ^                              │ transaction died
-//!                                             └──────── soft rollback ───────┘
+//!                                             ^                              │ transaction died, or the job failed
+//!                                             └─ soft rollback or restart ───┘
 //! ```
 //!
-//! `attempt` runs the workers and takes checkpoints. `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
+//! `schedule` says when a checkpoint is due, `restart` what follows a failure, `resolution` how an operator's word leads out of
+//! a state and a ledger that do not fit. `attempts` runs one after the other, `attempt` runs the workers and takes checkpoints. `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
 //! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
 
 mod attempt;
+mod attempts;
 mod checkpoint;
 mod error;
 mod exit;
@@ -21,7 +23,11 @@ mod maintenance;
 mod monitor;
 mod offset_publisher;
 mod recovery;
+mod resolution;
+mod restart;
+mod schedule;
 mod signals;
+mod statistics;
 mod stop_request;
 
 pub use error::JobError;
@@ -29,7 +35,9 @@ pub use exit::{error_chain, exit, exit_code};
 pub use job::{Job, JobHandle};
 pub use ledger::LedgerTopicError;
 pub use monitor::{JobMonitor, JobSnapshot, Phase};
+pub use restart::{RestartHistory, RestartKind, RestartRecord};
 pub use signals::shutdown_signal;
+pub use statistics::{CheckpointStatistics, CheckpointStatus, CheckpointTrigger};
 
 /// Name of the ledger topic of a job, on the cluster of its sinks.
 #[must_use]

@@ -1,9 +1,11 @@
 //! What a running job tells about itself, cheap enough to be asked at any time.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::restart::{RESTARTS_KEPT, RestartRecord};
+use super::statistics::{CheckpointStatistics, CheckpointStatus};
 use crate::graph::JobGraph;
 use crate::metrics::JobMetrics;
 
@@ -15,6 +17,8 @@ pub enum Phase {
     Starting,
     /// Workers read, compute and write.
     Running,
+    /// The job failed; it goes on after a pause.
+    Restarting,
     /// The last checkpoint is being taken.
     Finishing,
     /// Ended without error.
@@ -32,8 +36,10 @@ pub struct JobSnapshot {
     pub checkpoint: u64,
     /// Transactions this process committed for checkpoints.
     pub committed: u64,
-    /// Soft rollbacks: transactions that died and were replayed in this process.
+    /// Soft rollbacks: checkpoints that failed and were replayed in this process.
     pub rollbacks: u64,
+    /// Restarts after a failure of the job (`numRestarts`).
+    pub restarts: u64,
     /// From the barrier to the commit of the last checkpoint.
     pub checkpoint_duration: Duration,
     /// Elements that sources have emitted in this process.
@@ -47,7 +53,7 @@ pub struct JobSnapshot {
 /// Reads a job's progress from any thread.
 #[derive(Clone, Debug)]
 pub struct JobMonitor {
-    // Guards a few numbers that change once a checkpoint.
+    // Guards what changes a few times a checkpoint.
     state: Arc<Mutex<State>>,
 }
 
@@ -57,6 +63,11 @@ struct State {
     metrics: JobMetrics,
     sources: BTreeSet<Arc<str>>,
     sinks: BTreeSet<Arc<str>>,
+    /// Oldest first.
+    checkpoints: VecDeque<CheckpointStatistics>,
+    checkpoints_max: usize,
+    /// Oldest first.
+    restarts: VecDeque<RestartRecord>,
 }
 
 impl JobMonitor {
@@ -66,6 +77,9 @@ impl JobMonitor {
             metrics: graph.metrics().clone(),
             sources: graph.sources().map(|source| Arc::clone(&source.uid)).collect(),
             sinks: graph.sinks().map(|sink| Arc::clone(&sink.uid)).collect(),
+            checkpoints: VecDeque::new(),
+            checkpoints_max: graph.config().checkpoints.history_size,
+            restarts: VecDeque::new(),
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -73,7 +87,7 @@ impl JobMonitor {
     /// How the job stands now.
     #[must_use]
     pub fn snapshot(&self) -> JobSnapshot {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
         let mut snapshot = state.snapshot.clone();
         for operator in state.metrics.snapshot() {
             if state.sources.contains(&operator.uid) {
@@ -87,6 +101,54 @@ impl JobMonitor {
         snapshot
     }
 
+    /// The last checkpoints, oldest first; how many are kept is
+    /// [`history_size`](crate::api::CheckpointConfig::history_size).
+    #[must_use]
+    pub fn checkpoints(&self) -> Vec<CheckpointStatistics> {
+        self.lock().checkpoints.iter().cloned().collect()
+    }
+
+    /// Why and when the job went back to its last committed checkpoint, oldest first; the last 100 times.
+    #[must_use]
+    pub fn restarts(&self) -> Vec<RestartRecord> {
+        self.lock().restarts.iter().cloned().collect()
+    }
+
+    /// Remembers a checkpoint that has ended.
+    pub(crate) fn checkpoint_ended(&self, statistics: CheckpointStatistics) {
+        tracing::debug!(checkpoint = statistics.checkpoint, trigger = ?statistics.trigger, "{statistics}");
+        let mut state = self.lock();
+        if statistics.status == CheckpointStatus::Completed {
+            state.snapshot.checkpoint = statistics.checkpoint;
+            state.snapshot.committed += 1;
+            state.snapshot.checkpoint_duration = statistics.end_to_end_duration;
+        }
+        state.checkpoints.push_back(statistics);
+        while state.checkpoints.len() > state.checkpoints_max {
+            state.checkpoints.pop_front();
+        }
+    }
+
+    /// The changes of all checkpoints up to `checkpoint` went into the store, in so much time.
+    pub(crate) fn applied(&self, checkpoint: u64, took: Duration) {
+        let mut state = self.lock();
+        let newest_first = state.checkpoints.iter_mut().rev();
+        let committed = newest_first.filter(|known| {
+            known.checkpoint <= checkpoint && known.status == CheckpointStatus::Completed
+        });
+        for known in committed.take_while(|known| known.apply_duration.is_none()) {
+            known.apply_duration = Some(took);
+        }
+    }
+
+    pub(crate) fn restarted(&self, record: RestartRecord) {
+        let mut state = self.lock();
+        state.restarts.push_back(record);
+        while state.restarts.len() > RESTARTS_KEPT {
+            state.restarts.pop_front();
+        }
+    }
+
     /// Elements read and written so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let now = self.snapshot();
@@ -94,6 +156,10 @@ impl JobMonitor {
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut JobSnapshot)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).snapshot);
+        change(&mut self.lock().snapshot);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use millstream_checkpoint::{
     Decision, Facts, Fingerprint, JobName, LayeredState, LedgerRecord, LineageId, Look, Meta,
-    Nonce, OwnerId, OwnershipPhase, Positions, RecoveryPoint, StateDirectory, StateStore,
-    StoreFacts, decide, look_before_fence, replay, replay_plan,
+    Nonce, OwnerId, OwnershipPhase, Positions, RecoveryPoint, Resolution, StateDirectory,
+    StateStore, StoreFacts, decide, look_before_fence, look_resolving, replay, replay_plan,
 };
 use millstream_protocol_client::{ProduceError, Producer};
 use tokio::task::block_in_place;
@@ -50,6 +50,8 @@ pub(crate) struct Standing {
     pub(crate) ledger: Ledger,
     pub(crate) producer: Producer,
     pub(crate) transactional_id: String,
+    /// The operator's word, until it has become the truth.
+    pub(crate) resolution: Option<Resolution>,
 }
 
 impl Standing {
@@ -65,7 +67,9 @@ impl Standing {
             self.fence().await?;
             crash_point(Step::Fenced);
             self.look(ReadUntil::HighWatermark).await?;
-            let point = early.unwrap_or_else(|| self.decide())?;
+            crash_point(Step::Resolved);
+            let point = early.unwrap_or_else(|| self.decide_by_resolution())?;
+            crash_point(Step::Decided);
             // After R2 the ledger is definite: an owner record of ours that is not there never will be.
             self.phase = self.phase.after_read(true, self.is_last_owner());
             self.repair(&point)?;
@@ -109,6 +113,9 @@ impl Standing {
     pub(crate) async fn look_first(&mut self) -> Result<(), JobError> {
         self.look(ReadUntil::LastStableOffset).await?;
         let local = self.directory.local();
+        if let Some(resolution) = self.resolution {
+            return Ok(look_resolving(&self.facts(&local), resolution)?);
+        }
         match look_before_fence(&self.facts(&local)) {
             Look::Continue => Ok(()),
             Look::Fenced(reason) => Err(reason.into()),
@@ -127,7 +134,7 @@ impl Standing {
         Ok(())
     }
 
-    fn is_last_owner(&self) -> bool {
+    pub(super) fn is_last_owner(&self) -> bool {
         self.ledger.last().is_some_and(|last| last.record.owner == self.owner)
     }
 
@@ -138,6 +145,7 @@ impl Standing {
         let mut backoff = FENCE_BACKOFF_MIN;
         loop {
             self.look_first().await?;
+            crash_point(Step::Looked);
             match self.producer.init_transactions().await {
                 Ok(_) => return Ok(()),
                 Err(ProduceError::ConcurrentTransactions { .. }) => {
@@ -163,7 +171,7 @@ impl Standing {
     }
 
     /// R4.
-    fn decide(&self) -> Result<RecoveryPoint, JobError> {
+    pub(super) fn decide(&self) -> Result<RecoveryPoint, JobError> {
         let local = self.directory.local();
         match decide(&self.facts(&local)) {
             Decision::CommitRecordZero(point)
@@ -177,7 +185,7 @@ impl Standing {
         }
     }
 
-    fn facts<'a>(&'a self, local: &'a millstream_checkpoint::LocalState) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, local: &'a millstream_checkpoint::LocalState) -> Facts<'a> {
         Facts {
             job: &self.job,
             fingerprint: self.fingerprint,
@@ -198,15 +206,21 @@ impl Standing {
             for dead in &point.quarantine {
                 self.directory.quarantine(*dead)?;
             }
+            crash_point(Step::Quarantined);
             let plan =
                 replay_plan(&self.directory.local(), &StoreFacts::of(&*self.store)?, point.at)?;
             replay(&self.directory, &*self.store, &plan)?;
+            crash_point(Step::Replayed);
             self.layered = Arc::new(LayeredState::new(Arc::clone(&self.store))?);
             let local = self.directory.local();
-            if let Some(meta) = local.meta
+            if let Some(mut meta) = local.meta
                 && (meta.checkpoint != point.at.checkpoint
-                    || meta.ledger_offset != point.ledger_offset)
+                    || meta.ledger_offset != point.ledger_offset
+                    || self.resolution.is_some())
             {
+                if self.resolution.is_some() {
+                    meta = self.resolved_meta(&meta)?;
+                }
                 self.directory.write_meta(&Meta {
                     checkpoint: point.at.checkpoint,
                     nonce: point.at.nonce,
@@ -224,14 +238,17 @@ impl Standing {
     /// R6: commits a record that repeats the confirmed checkpoint under our name. `false`: somebody else was quicker.
     async fn own(&mut self, point: &RecoveryPoint) -> Result<bool, JobError> {
         let now = wall_time_ms();
-        let record = match self.ledger.last() {
+        let record = match self.ledger.last().filter(|_| self.resolution.is_none()) {
             Some(last) => last.record.owned_by(self.owner, now),
             None => {
                 let meta =
                     self.directory.local().meta.ok_or_else(|| JobError::Bug {
                         what: "record 0 without META".to_owned(),
                     })?;
-                LedgerRecord::zero(&meta, self.owner, now)
+                match self.resolution {
+                    Some(_) => self.resolved_record(&meta, point),
+                    None => LedgerRecord::zero(&meta, self.owner, now),
+                }
             }
         };
         let tag = point.at.checkpoint.0;
@@ -243,6 +260,7 @@ impl Standing {
             Ok(offset) => {
                 self.phase = OwnershipPhase::Owner;
                 self.failed_takeovers = 0;
+                self.resolution = None;
                 self.ledger.committed(record, offset);
                 crash_point(Step::Owned);
                 Ok(true)
@@ -262,7 +280,9 @@ impl Standing {
         let offset = acknowledged.get(self.ledger.partition()).copied();
         // From here until the next read after R2 we may own the job without knowing it.
         self.phase = OwnershipPhase::MayOwn;
+        crash_point(Step::OwnerVoted);
         self.producer.commit_transaction(END_TXN_LIMIT).await?;
+        crash_point(Step::OwnerCommitted);
         if self.producer.needs_bump() {
             self.producer.bump_epoch().await?;
         }

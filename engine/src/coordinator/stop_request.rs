@@ -30,6 +30,11 @@ impl StopRequest {
         });
     }
 
+    /// Whether it was made.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested_at.borrow().is_some()
+    }
+
     /// Waits for the request.
     pub(crate) async fn requested(&self) {
         self.request_time().await;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use millstream_checkpoint::{Positions, StateDelta, Watermarks};
 
@@ -34,6 +35,35 @@ pub struct SealedSnapshot {
     pub positions: Positions,
     /// Watermarks of operators; of several workers the largest counts.
     pub watermarks: Watermarks,
+    /// When the barrier passed.
+    pub timing: BarrierTiming,
+}
+
+/// When and how a barrier passed the tasks of a worker; of several workers together the first, the last and the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierTiming {
+    /// It reached the first task.
+    pub first: Instant,
+    /// It had passed the last one.
+    pub last: Instant,
+    /// How long the worker processed nothing because of it. (A channel that waits for the barrier of another does not count:
+    /// the worker has other work meanwhile.)
+    pub stall: Duration,
+}
+
+impl BarrierTiming {
+    /// Nothing has passed yet.
+    pub(crate) fn begin(now: Instant) -> Self {
+        Self { first: now, last: now, stall: Duration::ZERO }
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            stall: self.stall.max(other.stall),
+        }
+    }
 }
 
 impl SealedSnapshot {
@@ -44,6 +74,7 @@ impl SealedSnapshot {
             merged.states.extend(part.states);
             merged.positions.extend(part.positions);
             merged.watermarks.extend(part.watermarks);
+            merged.timing = merged.timing.merge(part.timing);
             merged
         })?;
         let mut watermarks = BTreeMap::new();

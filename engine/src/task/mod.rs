@@ -8,8 +8,8 @@ mod source_task;
 mod worker;
 mod worker_set;
 
+pub use control::{BarrierTiming, SealedSnapshot, WorkerReport};
 pub(crate) use control::{ControlMessage, Mailbox, ReportSender};
-pub use control::{SealedSnapshot, WorkerReport};
 pub(crate) use gate_task::{GateTask, ProcessBatch};
 pub use notifier::WorkerNotifier;
 pub use snapshot::SnapshotContext;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use millstream_checkpoint::{Positions, SourcePosition, StateDelta};
 
-use super::SealedSnapshot;
+use super::{BarrierTiming, SealedSnapshot};
 
 /// Collects what the operators of one worker have to say at a barrier.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub struct SnapshotContext {
 }
 
 impl SnapshotContext {
-    pub(crate) fn new(checkpoint: u64, worker: usize) -> Self {
+    pub(crate) fn new(checkpoint: u64, worker: usize, now: Instant) -> Self {
         Self {
             sealed: SealedSnapshot {
                 checkpoint,
@@ -22,6 +23,7 @@ impl SnapshotContext {
                 states: Vec::new(),
                 positions: Positions::new(),
                 watermarks: Vec::new(),
+                timing: BarrierTiming::begin(now),
             },
         }
     }
@@ -73,11 +75,15 @@ impl Snapshots {
         barrier: impl FnOnce(&mut SnapshotContext) -> Result<(), E>,
     ) -> Result<(), E> {
         let worker = self.worker;
+        let begun = Instant::now();
         let pending = self.pending.entry(checkpoint).or_insert_with(|| Pending {
-            context: SnapshotContext::new(checkpoint, worker),
+            context: SnapshotContext::new(checkpoint, worker, begun),
             passed: 0,
         });
         barrier(&mut pending.context)?;
+        let timing = &mut pending.context.sealed.timing;
+        timing.last = Instant::now();
+        timing.stall += timing.last.saturating_duration_since(begun);
         pending.passed += 1;
         if pending.passed == self.tasks
             && let Some(pending) = self.pending.remove(&checkpoint)

@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use std::{io, thread};
 
 use super::{ControlMessage, Mailbox, ReportSender, Worker, WorkerReport};
@@ -14,11 +16,15 @@ use crate::exchange::{CheckpointBarrier, CheckpointKind};
 pub struct WorkerSet {
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<()>>,
+    /// Disconnected once every thread has ended: each holds a sender and sends nothing.
+    ended: Receiver<()>,
+    alive: Option<Sender<()>>,
 }
 
 impl WorkerSet {
     pub(crate) fn new(mailboxes: Vec<Mailbox>) -> Self {
-        Self { mailboxes, threads: Vec::new() }
+        let (alive, ended) = channel();
+        Self { mailboxes, threads: Vec::new(), ended, alive: Some(alive) }
     }
 
     /// Gives every worker a thread. A panic in a user's function is reported as a failure of that worker.
@@ -26,6 +32,7 @@ impl WorkerSet {
         for mut worker in workers {
             let reports = reports.clone();
             let index = worker.index();
+            let alive = self.alive.clone();
             let thread =
                 thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
                     let ended = catch_unwind(AssertUnwindSafe(|| worker.run()));
@@ -34,6 +41,7 @@ impl WorkerSet {
                         let error = OperatorError::new(format!("panic: {}", panic_text(&*panic)));
                         reports.send(WorkerReport::Failed { worker: index, error });
                     }
+                    drop(alive);
                 })?;
             self.threads.push(thread);
         }
@@ -72,6 +80,19 @@ impl WorkerSet {
         for thread in self.threads {
             // A panic was caught and reported inside the thread.
             let _ = thread.join();
+        }
+    }
+
+    /// As [`join`](Self::join), but waits no longer than `limit`. `false`: a worker still hangs in a user's function; nothing
+    /// that it can reach may be used again.
+    pub(crate) fn join_within(mut self, limit: Duration) -> bool {
+        self.alive = None;
+        match self.ended.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) => false,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                self.join();
+                true
+            }
         }
     }
 

@@ -47,6 +47,8 @@ pub struct FlightsCommand {
     pub checkpoint_interval: Duration,
     /// `-X` properties.
     pub properties: Vec<String>,
+    /// `-D` options and other arguments, as they are.
+    pub arguments: Vec<String>,
     /// Environment, for crash points and mutants.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -71,6 +73,7 @@ impl FlightsCommand {
             parallelism: 2,
             checkpoint_interval: Duration::from_millis(100),
             properties: Vec::new(),
+            arguments: Vec::new(),
             environment: Vec::new(),
         }
     }
@@ -79,6 +82,19 @@ impl FlightsCommand {
     #[must_use]
     pub fn property(mut self, property: &str) -> Self {
         self.properties.push(property.to_owned());
+        self
+    }
+
+    /// Adds a `-D` option.
+    #[must_use]
+    pub fn option(self, option: &str) -> Self {
+        self.argument("-D").argument(option)
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -124,6 +140,7 @@ impl FlightsCommand {
         for property in &self.properties {
             arg("-X", property);
         }
+        args.extend(self.arguments.iter().map(OsString::from));
         if bounded {
             args.push("--bounded".into());
         }

@@ -1,0 +1,176 @@
+//! The ways out: each applies to its situation and to no other.
+
+use super::*;
+
+const BOTH: [Resolution; 2] = [Resolution::AdoptLocal, Resolution::AcceptRewind];
+
+fn resolved(case: &Case<'_>, resolution: Resolution) -> Resolved {
+    let look = case.with(|facts| look_resolving(facts, resolution));
+    assert_eq!(look, Ok(()), "the look stops what the decision allows");
+    case.with(|facts| resolve(facts, resolution)).expect("it applies")
+}
+
+fn refused(case: &Case<'_>, resolution: Resolution) -> String {
+    let refusal = case.with(|facts| resolve(facts, resolution)).expect_err("it does not apply");
+    match refusal {
+        Unresolved::Refused(refused) => refused.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// META at 4, deltas of 4 and of a dead attempt at 5.
+fn at_four() -> LocalState {
+    local(Some(meta(at(4, 1), Some(70))), &[(at(4, 1), at(3, 1)), (at(5, 2), at(4, 1))])
+}
+
+#[test]
+fn a_lost_ledger_is_adopted_from_the_directory() {
+    let local = at_four();
+    let case = Case::new(&local, None);
+    let Resolved { point, given_up } = resolved(&case, Resolution::AdoptLocal);
+    let expected = RecoveryPoint {
+        at: at(4, 1),
+        positions: positions(1004),
+        watermarks: Vec::new(),
+        status: JobStatus::Running,
+        ledger_offset: None,
+        delta_digest: Some(digest(at(4, 1))),
+        quarantine: vec![at(5, 2)],
+    };
+    assert_eq!(point, expected);
+    let text = given_up.to_string();
+    for part in ["/state", "orders-ledger-4", "checkpoint 4", "holds nothing", "written again"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let refused = refused(&case, Resolution::AcceptRewind);
+    assert!(refused.contains("--accept-rewind does not apply") && refused.contains("lost"));
+}
+
+#[test]
+fn a_ledger_that_was_restored_older_is_adopted_over() {
+    let local = at_four();
+    let older = fact(at(2, 1), 1);
+    let Resolved { point, given_up } =
+        resolved(&Case::new(&local, Some(&older)), Resolution::AdoptLocal);
+    assert_eq!((point.at, point.ledger_offset), (at(4, 1), None));
+    assert!(given_up.to_string().contains("stands at 2 ("), "{given_up}");
+}
+
+#[test]
+fn a_topic_made_anew_is_adopted_whatever_of_this_history_it_holds() {
+    let local = at_four();
+    for (ledger, expected) in [
+        (None, at(4, 1)),
+        (Some(fact(at(2, 1), 1)), at(4, 1)),
+        (Some(fact(at(4, 1), 1)), at(4, 1)),
+        (Some(fact(at(5, 2), 1)), at(5, 2)),
+    ] {
+        let mut case = Case::new(&local, ledger.as_ref());
+        case.topic = TopicId([9; 16]);
+        let Resolved { point, .. } = resolved(&case, Resolution::AdoptLocal);
+        assert_eq!((point.at, point.ledger_offset), (expected, None), "{ledger:?}");
+        assert!(refused(&case, Resolution::AcceptRewind).contains("created anew"));
+    }
+    // What another directory wrote there is not overwritten.
+    let ahead = fact(at(9, 1), 1);
+    let mut case = Case::new(&local, Some(&ahead));
+    case.topic = TopicId([9; 16]);
+    assert!(refused(&case, Resolution::AdoptLocal).contains("stale"));
+}
+
+#[test]
+fn an_older_state_is_gone_on_from_only_by_accepting_the_rewind() {
+    let mut damaged = at_four();
+    damaged.deltas.retain(|delta| delta.header.at != at(5, 2));
+    let reason = Some(DeltaError::Torn { bytes: 12 });
+    let path = "/state/deltas/x.quarantined".into();
+    damaged.quarantined.push(QuarantinedFile { path, at: at(5, 2), reason });
+    let mut other_digest = fact(at(5, 2), 1);
+    other_digest.record.delta_digest = Some(DeltaDigest([0xee; 16]));
+    for (local, ledger) in [
+        (at_four(), fact(at(9, 3), 1)),
+        (at_four(), fact(at(5, 9), 1)),
+        (damaged, fact(at(5, 2), 1)),
+        (at_four(), other_digest),
+    ] {
+        let case = Case::new(&local, Some(&ledger));
+        let Resolved { point, given_up } = resolved(&case, Resolution::AcceptRewind);
+        assert_eq!((point.at, point.ledger_offset), (at(4, 1), None), "{ledger:?}");
+        assert_eq!(point.quarantine, local.after(CheckpointId(4)));
+        assert!(given_up.to_string().contains("exactly-once for the output behind"), "{given_up}");
+        assert!(refused(&case, Resolution::AdoptLocal).contains("does not apply"));
+    }
+}
+
+#[test]
+fn where_state_and_ledger_fit_together_both_are_refused_before_anybody_is_fenced() {
+    let local = at_four();
+    for ledger in [fact(at(4, 1), 1), fact(at(5, 2), 1)] {
+        let case = Case::new(&local, Some(&ledger));
+        for resolution in BOTH {
+            let text = refused(&case, resolution);
+            assert!(text.contains(&format!("{resolution} does not apply")), "{text}");
+            assert!(text.contains("start the job without it"), "{text}");
+            assert!(case.with(|facts| look_resolving(facts, resolution)).is_err());
+        }
+    }
+    // A first start, and one whose record 0 was never committed.
+    let nothing = super::local(None, &[]);
+    let begun = super::local(Some(meta(at(0, 1), None)), &[]);
+    for local in [nothing, begun] {
+        for resolution in BOTH {
+            let case = Case::new(&local, None);
+            assert!(case.with(|facts| look_resolving(facts, resolution)).is_err());
+            refused(&case, resolution);
+        }
+    }
+}
+
+#[test]
+fn two_histories_another_job_and_a_newer_owner_have_no_way_out() {
+    let local = at_four();
+    let split = fact(at(4, 9), 1);
+    let mut foreign = fact(at(2, 1), 1);
+    foreign.record.job = JobName::new("payments").unwrap();
+    let merged = super::local(Some(meta(at(3, 1), None)), &[(at(4, 2), at(3, 2))]);
+    for resolution in BOTH {
+        assert!(refused(&Case::new(&local, Some(&split)), resolution).contains("two histories"));
+        assert!(refused(&Case::new(&local, Some(&foreign)), resolution).contains("payments"));
+        let contradicting = Case::new(&merged, None).with(|facts| resolve(facts, resolution));
+        assert!(matches!(
+            contradicting,
+            Err(Unresolved::Stop(StopReason::ContradictingFiles { .. }))
+        ));
+        let phase = OwnershipPhase::MayOwn;
+        let older = fact(at(2, 1), 1);
+        let case = Case { phase, newer_owner: true, ..Case::new(&local, Some(&older)) };
+        let fenced = Err(Unresolved::Fenced(FencedReason::NewerOwner));
+        assert_eq!(case.with(|facts| look_resolving(facts, resolution)), fenced);
+        assert_eq!(case.with(|facts| resolve(facts, resolution).map(|_| ())), fenced);
+    }
+}
+
+#[test]
+fn every_combination_that_stops_has_at_most_one_way_out_and_none_goes_beyond_the_directory() {
+    let (mut stops, mut ways_out) = (0, [0, 0]);
+    for local in all_locals() {
+        for ledger in all_ledgers() {
+            let case = Case::new(&local, ledger.as_ref());
+            let stopped = matches!(case.decide(), Decision::Stop(_));
+            stops += usize::from(stopped);
+            let out = BOTH.map(|resolution| case.with(|facts| resolve(facts, resolution)));
+            if let [Ok(_), Ok(_)] = &out {
+                panic!("both apply: {local:?} {ledger:?}");
+            }
+            for (resolved, count) in out.into_iter().zip(&mut ways_out) {
+                let Ok(Resolved { point, .. }) = resolved else { continue };
+                *count += 1;
+                assert!(stopped, "{local:?} {ledger:?}");
+                let confirmed = local.confirmed().expect("a state");
+                assert!(point.at.checkpoint <= confirmed.checkpoint);
+                assert_eq!(point.ledger_offset, None);
+            }
+        }
+    }
+    assert!(stops > 1_000 && ways_out.iter().all(|count| *count > 100), "{stops} {ways_out:?}");
+}

@@ -1,0 +1,288 @@
+//! Attempts, one after the other: what follows each failure of a job, until it ends for good.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_checkpoint::{JobStatus, LayeredState, MemoryStore};
+use tokio::time::{sleep, timeout};
+
+use super::attempt::Ended;
+use super::checkpoint::RollBackReason;
+use super::error::JobError;
+use super::fault::{Step, crash_point};
+use super::job_master::{JobMaster, Opened, open_store};
+use super::monitor::Phase;
+use super::recovery::{Standing, wall_time_ms};
+use super::restart::{
+    RestartBackoff, RestartHistory, RestartKind, RestartRecord, SameRecord, may_restart, one_line,
+};
+use crate::api::RestartStrategy;
+
+/// Backoff between soft rollbacks of which none brought a commit in between.
+const ROLLBACK_BACKOFF_MAX: Duration = Duration::from_secs(5);
+const ROLLBACK_BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// A job that is given up may try for so long to leave no transaction open, which would hold back readers of its output.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The failures of a job in this process.
+#[derive(Debug)]
+struct Failures {
+    begun: Instant,
+    /// The job has run: from then on a failure may be followed by a restart.
+    ran: bool,
+    backoff: RestartBackoff,
+    same_record: SameRecord,
+    /// In a row.
+    failed_checkpoints: u32,
+}
+
+impl Failures {
+    fn new(strategy: RestartStrategy) -> Self {
+        Self {
+            begun: Instant::now(),
+            ran: false,
+            backoff: RestartBackoff::new(strategy),
+            same_record: SameRecord::default(),
+            failed_checkpoints: 0,
+        }
+    }
+}
+
+impl JobMaster {
+    /// Attempts until one ends for good. One that failed is followed by the next, from the last committed checkpoint, if a
+    /// restart may help and the strategy allows it.
+    pub(super) async fn run_attempts(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+        name: &str,
+    ) -> Result<(), JobError> {
+        let mut failures = Failures::new(self.graph.config().restart_strategy);
+        loop {
+            let committed_before = self.monitor.snapshot().committed;
+            let attempt = self.attempt(standing, opened, name, &mut failures.ran).await;
+            if self.monitor.snapshot().committed > committed_before {
+                failures.failed_checkpoints = 0;
+            }
+            let pause = match attempt {
+                Ok(None) => return Ok(()),
+                Ok(Some(reason)) => {
+                    match self.failed_checkpoint(&reason, &mut failures, standing) {
+                        Ok(pause) => {
+                            if matches!(reason, RollBackReason::StoreFull(_)) {
+                                self.open_store_again(standing).await?;
+                            }
+                            pause
+                        }
+                        Err(error) => self.failed(error, &mut failures, standing).await?,
+                    }
+                }
+                Err(error) => self.failed(error, &mut failures, standing).await?,
+            };
+            crash_point(Step::RollbackBegun);
+            let pausing = async {
+                standing.producer.discard().await;
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    // The last checkpoint is taken by the attempt that follows.
+                    () = self.stop.requested() => {}
+                }
+                Ok(())
+            };
+            self.in_time(pausing, standing.confirmed()).await?;
+            crash_point(Step::Discarded);
+        }
+    }
+
+    /// One recovery and one attempt. Gives the reason if it has to be rolled back; `None` if the job has ended.
+    async fn attempt(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+        name: &str,
+        ran: &mut bool,
+    ) -> Result<Option<RollBackReason>, JobError> {
+        let point = self.recover(standing, opened).await?;
+        if point.status == JobStatus::Finished {
+            return self.finished_before(name, point.at.checkpoint, opened.bounded).map(|()| None);
+        }
+        let checkpoint = point.at.checkpoint.0;
+        let first = !std::mem::replace(ran, true);
+        self.monitor.update(|now| {
+            if first {
+                now.resumed_from = checkpoint;
+            }
+            now.checkpoint = checkpoint;
+        });
+        if !first {
+            crash_point(Step::RolledBack);
+        }
+        let ended = self.run_attempt(standing, opened).await?;
+        let checkpoint = standing.confirmed();
+        match ended {
+            Ended::Finished => {
+                tracing::info!(
+                    "finished: everything was read and committed (checkpoint {checkpoint})"
+                );
+            }
+            Ended::Stopped => {
+                tracing::info!("stopped; the next start goes on from checkpoint {checkpoint}");
+            }
+            Ended::RolledBack(reason) => return Ok(Some(reason)),
+        }
+        Ok(None)
+    }
+
+    /// A checkpoint was not committed: the pause before the replay, or the failure that this is once too many failed.
+    fn failed_checkpoint(
+        &self,
+        reason: &RollBackReason,
+        failures: &mut Failures,
+        standing: &Standing,
+    ) -> Result<Duration, JobError> {
+        let tolerable = self.graph.config().checkpoints.tolerable_failed_checkpoints;
+        failures.failed_checkpoints = failures.failed_checkpoints.saturating_add(1);
+        let failed = failures.failed_checkpoints;
+        self.monitor.update(|now| now.rollbacks += 1);
+        if failed > tolerable {
+            failures.failed_checkpoints = 0;
+            let last = reason.text();
+            return Err(JobError::TooManyFailedCheckpoints { failed, tolerable, last });
+        }
+        match reason {
+            RollBackReason::Producer(error) => tracing::warn!(
+                error = error as &dyn std::error::Error,
+                "the transaction died; rolling back to the last committed checkpoint and replaying"
+            ),
+            RollBackReason::NoSpace(_) | RollBackReason::StoreFull(_) => {
+                tracing::error!("disk full, retrying: {}", reason.text());
+            }
+            RollBackReason::TimedOut { .. } => tracing::warn!(
+                "{}; rolling back to the last committed checkpoint and replaying",
+                reason.text()
+            ),
+        }
+        // The first replay begins at once.
+        let pause = match failed {
+            1 => Duration::ZERO,
+            _ => (ROLLBACK_BACKOFF_MIN * 2_u32.saturating_pow(failed.min(20) - 2))
+                .min(ROLLBACK_BACKOFF_MAX),
+        };
+        self.monitor.restarted(RestartRecord {
+            at_ms: wall_time_ms(),
+            kind: RestartKind::FailedCheckpoint,
+            checkpoint: standing.confirmed(),
+            reason: reason.text(),
+            delay: pause,
+        });
+        Ok(pause)
+    }
+
+    /// The job failed: the pause before the next try, or the error that ends the job.
+    async fn failed(
+        &self,
+        error: JobError,
+        failures: &mut Failures,
+        standing: &mut Standing,
+    ) -> Result<Duration, JobError> {
+        // One that has never run is told at once what is wrong, and one that is to end is not started again.
+        if !failures.ran || self.stop.is_requested() || !may_restart(&error) {
+            return Err(self.with_history(error));
+        }
+        let limit = self.graph.config().same_record_failures;
+        let same_record = failures.same_record.count(&error);
+        let given_up = if limit > 0 && same_record >= limit {
+            Some(format!("the same record made the job fail {same_record} times in a row"))
+        } else {
+            None
+        };
+        let pause = match given_up {
+            Some(why) => Err(why),
+            None => {
+                let pause = failures.backoff.on_failure(failures.begun.elapsed(), random());
+                pause.ok_or_else(|| failures.backoff.to_string())
+            }
+        };
+        let pause = match pause {
+            Ok(pause) => pause,
+            Err(why) => {
+                self.leave(standing).await;
+                let restarts = RestartHistory(self.monitor.restarts());
+                return Err(JobError::GaveUp { why, restarts, source: Box::new(error) });
+            }
+        };
+        let record = RestartRecord {
+            at_ms: wall_time_ms(),
+            kind: RestartKind::Failure,
+            checkpoint: standing.confirmed(),
+            reason: one_line(&error),
+            delay: pause,
+        };
+        tracing::error!(
+            "the job failed and is restarted from checkpoint {} in {pause:?}: {}",
+            record.checkpoint,
+            record.reason
+        );
+        self.monitor.update(|now| {
+            now.restarts += 1;
+            now.phase = Phase::Restarting;
+        });
+        self.monitor.restarted(record);
+        Ok(pause)
+    }
+
+    /// An error that no restart follows, with the failures before it.
+    fn with_history(&self, error: JobError) -> JobError {
+        let restarts = RestartHistory(self.monitor.restarts());
+        if restarts.0.is_empty() {
+            return error;
+        }
+        let why = "no restart helps".to_owned();
+        JobError::GaveUp { why, restarts, source: Box::new(error) }
+    }
+
+    /// Has the coordinator abort what is open, if the job is still ours.
+    async fn leave(&self, standing: &mut Standing) {
+        let leaving = async {
+            if standing.look_first().await.is_ok() {
+                // Without success the transaction ends by its timeout.
+                let _ = standing.producer.init_transactions().await;
+            }
+        };
+        if timeout(LEAVE_LIMIT, leaving).await.is_err() {
+            tracing::warn!(
+                "no answer from the coordinator: the open transaction holds back readers until transaction.timeout.ms"
+            );
+        }
+    }
+
+    /// What a full disk left of the store is read anew; its files hold nothing that delta files do not.
+    async fn open_store_again(&self, standing: &mut Standing) -> Result<(), JobError> {
+        // The old one has to be closed before: it holds the folder's lock.
+        standing.store = Arc::new(MemoryStore::new());
+        standing.layered = Arc::new(LayeredState::new(Arc::clone(&standing.store))?);
+        let mut pause = ROLLBACK_BACKOFF_MIN;
+        loop {
+            match open_store(&standing.directory) {
+                Ok(store) => {
+                    standing.layered = Arc::new(LayeredState::new(Arc::clone(&store))?);
+                    standing.store = store;
+                    return Ok(());
+                }
+                Err(error) if self.stop.is_requested() => return Err(error),
+                Err(error) => {
+                    tracing::error!(%error, "the state store can not be opened, retrying");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(ROLLBACK_BACKOFF_MAX);
+                }
+            }
+        }
+    }
+}
+
+/// From 0 to 1. Without random numbers pauses have no jitter.
+fn random() -> f64 {
+    let mut byte = [0_u8; 1];
+    getrandom::fill(&mut byte).map_or(0.5, |()| f64::from(byte[0]) / 255.0)
+}

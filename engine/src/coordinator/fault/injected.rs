@@ -1,0 +1,165 @@
+//! What the feature `fault-injection` adds.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_checkpoint::{Disk, DiskFile, LockOutcome, OpenedFile, RealDisk};
+
+use super::{Mutant, Step};
+
+/// Places inside the writing of META and delta files, named `<file><operation>`: the process dies before the operation.
+const DISK_STEPS: [&str; 10] = [
+    "DeltaCreate",
+    "DeltaWrite",
+    "DeltaSync",
+    "DeltaRename",
+    "DeltaSyncDir",
+    "DeltaRemove",
+    "MetaCreate",
+    "MetaSync",
+    "MetaRename",
+    "MetaSyncDir",
+];
+
+/// Names of all places at which `MILLSTREAM_CRASH_AT` lets the process die.
+#[must_use]
+pub fn crash_points() -> Vec<&'static str> {
+    Step::NAMES.iter().chain(&DISK_STEPS).copied().collect()
+}
+
+/// `MILLSTREAM_CRASH_AT=Step` or `Step:n` ends the process at the n-th passage of that step, as SIGKILL would.
+pub(crate) fn crash_point(step: Step) {
+    crash_at(&format!("{step:?}"));
+}
+
+fn crash_at(step: &str) {
+    let Ok(wanted) = std::env::var("MILLSTREAM_CRASH_AT") else { return };
+    let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));
+    if name == step && Some(passage("crash")) == count.parse().ok() {
+        std::process::abort();
+    }
+}
+
+/// Whether `MILLSTREAM_MUTANT` names this variant.
+pub(crate) fn mutant(mutant: Mutant) -> bool {
+    std::env::var("MILLSTREAM_MUTANT").is_ok_and(|name| name == format!("{mutant:?}"))
+}
+
+/// The error of `MILLSTREAM_DISK_FAULT=<step>:<from>-<to>:<io|full>`, at those passages of a disk step.
+fn disk_fault(step: &str) -> io::Result<()> {
+    let Ok(wanted) = std::env::var("MILLSTREAM_DISK_FAULT") else { return Ok(()) };
+    let mut parts = wanted.split(':');
+    let (Some(name), Some(range), Some(kind)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(io::Error::other(format!("MILLSTREAM_DISK_FAULT={wanted} is no fault")));
+    };
+    if name != step {
+        return Ok(());
+    }
+    let (from, to) = range.split_once('-').unwrap_or((range, range));
+    let passage = passage("disk");
+    let within = from.parse().is_ok_and(|from: u64| passage >= from)
+        && to.parse().is_ok_and(|to: u64| passage <= to);
+    match kind {
+        _ if !within => Ok(()),
+        "full" => Err(io::Error::new(ErrorKind::StorageFull, "injected: no space left")),
+        _ => Err(io::Error::other("injected: the disk failed")),
+    }
+}
+
+/// Counts passages, from 1.
+fn passage(of: &'static str) -> u64 {
+    // Guards a few counters in test builds.
+    static PASSED: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+    let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = passed.entry(of).or_default();
+    *count += 1;
+    *count
+}
+
+/// The operating system's files, failing where a test says.
+pub(crate) fn disk() -> Arc<dyn Disk> {
+    Arc::new(FaultyDisk)
+}
+
+#[derive(Debug)]
+struct FaultyDisk;
+
+#[derive(Debug)]
+struct FaultyFile {
+    kind: &'static str,
+    file: Box<dyn DiskFile>,
+}
+
+fn before(kind: &str, operation: &str) -> io::Result<()> {
+    let step = format!("{kind}{operation}");
+    crash_at(&step);
+    disk_fault(&step)
+}
+
+/// Which of our files a path is.
+fn kind(path: &Path) -> &'static str {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.starts_with("META") {
+        "Meta"
+    } else if name.starts_with("delta-") || name == "deltas" {
+        "Delta"
+    } else {
+        // The state directory itself: its names are synced for META's sake.
+        "Meta"
+    }
+}
+
+impl DiskFile for FaultyFile {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        self.file.write_all(first)?;
+        before(self.kind, "Write")?;
+        self.file.write_all(rest)
+    }
+
+    fn sync_all(&mut self) -> io::Result<()> {
+        before(self.kind, "Sync")?;
+        self.file.sync_all()
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        RealDisk.create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealDisk.list(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Option<OpenedFile>> {
+        RealDisk.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let kind = kind(path);
+        before(kind, "Create")?;
+        Ok(Box::new(FaultyFile { kind, file: RealDisk.create(path)? }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        before(kind(from), "Rename")?;
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        before(kind(path), "Remove")?;
+        RealDisk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        before(kind(dir), "SyncDir")?;
+        RealDisk.sync_dir(dir)
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<LockOutcome> {
+        RealDisk.try_lock(path)
+    }
+}
