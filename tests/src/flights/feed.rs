@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -92,6 +92,74 @@ impl Feed {
             thread.join().expect("the feed ended well");
         }
         assert_eq!(self.written(), self.total, "events written");
+    }
+}
+
+/// A feed without an end: a few events at a time until it is stopped, the year again and again.
+#[derive(Debug)]
+pub struct SteadyFeed {
+    lines: Arc<Vec<String>>,
+    written: Arc<AtomicUsize>,
+    stopped: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl SteadyFeed {
+    /// Writes `at_once` events every `pause`.
+    #[must_use]
+    pub fn start(bootstrap_servers: &str, topic: &str, at_once: usize, pause: Duration) -> Self {
+        let (bootstrap_servers, topic) = (bootstrap_servers.to_owned(), topic.to_owned());
+        let lines = Arc::new(input_lines());
+        let (written, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (events, count, stop) =
+            (Arc::clone(&lines), Arc::clone(&written), Arc::clone(&stopped));
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let config = ClientConfig::new(bootstrap_servers);
+                let client = KafkaClient::connect(config).await.expect("a client");
+                let mut writer = TopicWriter::new(&client, &topic, Compression::Lz4);
+                let mut ticks = tokio::time::interval(pause);
+                let mut events = events.iter().cycle();
+                let mut next_partition = 0;
+                while !stop.load(Ordering::Acquire) {
+                    ticks.tick().await;
+                    for line in events.by_ref().take(at_once) {
+                        writer
+                            .append(next_partition, -1, None, Some(line.as_bytes()))
+                            .expect("a record that fits");
+                        next_partition = (next_partition + 1) % PARTITIONS;
+                    }
+                    writer.flush().await.expect("the broker acknowledges");
+                    count.fetch_add(at_once, Ordering::Release);
+                }
+                client.close().await;
+            });
+        });
+        Self { lines, written, stopped, thread }
+    }
+
+    /// Events written so far.
+    #[must_use]
+    pub fn written(&self) -> usize {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Ends it; gives all that was written.
+    ///
+    /// # Panics
+    ///
+    /// If a write failed.
+    #[must_use]
+    pub fn stop(self) -> Vec<String> {
+        self.stopped.store(true, Ordering::Release);
+        self.thread.join().expect("the feed ended well");
+        let written = self.written.load(Ordering::Acquire);
+        self.lines.iter().cycle().take(written).cloned().collect()
     }
 }
 

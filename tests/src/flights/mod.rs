@@ -5,5 +5,5 @@ mod feed;
 mod job;
 
 pub use expected::{Expected, OutputRecord};
-pub use feed::{Feed, PARTITIONS, input_lines};
+pub use feed::{Feed, PARTITIONS, SteadyFeed, input_lines};
 pub use job::{FlightsCommand, FlightsJob, Query};

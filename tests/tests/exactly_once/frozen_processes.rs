@@ -1,6 +1,5 @@
 //! Processes that are frozen longer than their transaction lives, and processes that compete for one job.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use millstream_testcontainers::{JavaClient, KafkaCluster, Signal, real_kafka_or_skip};
@@ -8,7 +7,7 @@ use millstream_tests::flights::{Feed, FlightsJob, Query, input_lines};
 
 use millstream_tests::wait::wait_until;
 
-use crate::stage::{BOUNDED_LIMIT, Stage};
+use crate::stage::{BOUNDED_LIMIT, Stage, copy_folder};
 
 /// `transaction.timeout.ms` of the job, and how often the broker looks for expired ones.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -160,7 +159,7 @@ impl Stage {
     /// The coordinator's state of the job's transactional id; empty if it does not know it.
     fn transaction_state(&self, java: &JavaClient) -> String {
         let listed = java.list_transactions(&self.cluster.bootstrap_servers());
-        let id = format!("flights-{}/0", self.query.name());
+        let id = self.transactional_id();
         let found = listed.expect("a list").into_iter().find(|found| found.transactional_id == id);
         found.map(|found| found.state).unwrap_or_default()
     }
@@ -173,17 +172,4 @@ fn wait_for_checkpoints(job: &FlightsJob) {
 
 fn wait_for(condition: impl FnMut() -> bool, what: &str) {
     wait_until(what, Duration::from_secs(60), condition);
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder to read") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), &target).expect("a copied file");
-        }
-    }
 }

@@ -1,8 +1,18 @@
 //! Exactly once on real Apache Kafka: the flights job is killed, frozen, copied and raced, and its output, read by Kafka's own
 //! console consumer, must be the expected answer.
 //!
-//! Without further settings the tests are the shortened form that CI runs. `MILLSTREAM_KILLS` and `MILLSTREAM_FEED_SECONDS`
-//! lengthen the runs with SIGKILL (50 and 90 are the full form), `MILLSTREAM_SEED` repeats one.
+//! Without further settings the tests are the shortened form that CI runs. The long form:
+//!
+//! | setting | of | CI | long |
+//! | --- | --- | --- | --- |
+//! | `MILLSTREAM_KILLS`, `MILLSTREAM_FEED_SECONDS` | SIGKILL at random moments | 8, 15 | 50, 90 |
+//! | `MILLSTREAM_CRASH_ROUNDS`, `MILLSTREAM_BROKERS` | every named crash point | 1, 1 | 20, 3 |
+//! | `MILLSTREAM_CRASH_POINTS` | only these, separated by commas | all | |
+//! | `MILLSTREAM_RACE_SECONDS` | the loser restarted on copies of the winner's directory | 10 | 300 |
+//! | `MILLSTREAM_BROKER_KILLS` | SIGKILL of leader and coordinator during a commit | 2 | 20 |
+//! | `-- --ignored` | epochs run out, a full disk, 30 s without a network, the other half of the kills | | |
+//!
+//! `MILLSTREAM_SEED` repeats a random run.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +22,14 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod broker_faults;
+mod crash_points;
+mod disks;
+mod epochs;
 mod frozen_processes;
 mod kills;
 mod mutants;
+mod races;
 mod stage;
+mod transaction_versions;
+mod ways_out;

@@ -1,9 +1,14 @@
 //! What every test here needs: a cluster, topics, a state directory, and the check at the end.
 
+use std::path::Path;
 use std::time::Duration;
 
+use millstream_engine::kafka::{ClientConfig, KafkaClient};
 use millstream_testcontainers::{ConsumeEnd, KafkaCluster, KafkaClusterBuilder};
-use millstream_tests::flights::{Expected, FlightsCommand, OutputRecord, PARTITIONS, Query};
+use millstream_tests::flights::{
+    Expected, FlightsCommand, FlightsJob, OutputRecord, PARTITIONS, Query,
+};
+use millstream_tests::wait::wait_until;
 
 /// A console consumer that hears nothing for so long has read everything.
 const IDLE: Duration = Duration::from_secs(8);
@@ -42,6 +47,28 @@ impl Stage {
         Expected::of_the_year(self.query).check(&self.read_output(), inputs)
     }
 
+    /// What is wrong with the running totals by carrier (q1) of `lines`, if anything.
+    pub(crate) fn check_totals(&self, lines: &[String]) -> Result<(), String> {
+        Expected::totals_of(lines).check(&self.read_output(), lines.len())
+    }
+
+    /// A client of the cluster, and a runtime to call it on.
+    pub(crate) fn client(&self) -> (tokio::runtime::Runtime, KafkaClient) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let config = ClientConfig::new(self.cluster.direct_bootstrap_servers());
+        let client = runtime.block_on(KafkaClient::connect(config)).expect("a client");
+        (runtime, client)
+    }
+
+    /// The transactional id of the job.
+    pub(crate) fn transactional_id(&self) -> String {
+        format!("flights-{}/0", self.query.name())
+    }
+
     /// The output, read by Kafka's console consumer under read_committed.
     pub(crate) fn read_output(&self) -> Vec<OutputRecord> {
         let records = self.cluster.console_consume(&self.output, ConsumeEnd::Idle(IDLE));
@@ -72,4 +99,26 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")),
         Err(_) => default,
     }
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder to read") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).expect("a copied file");
+        }
+    }
+}
+
+/// Waits until the job runs.
+pub(crate) fn wait_until_it_runs(job: &mut FlightsJob) {
+    wait_until("the job runs or has ended", Duration::from_secs(60), || {
+        job.output().contains("running from checkpoint") || job.has_ended()
+    });
+    assert!(job.output().contains("running from checkpoint"), "{}", job.output());
 }
