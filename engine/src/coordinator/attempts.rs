@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_checkpoint::{JobStatus, LayeredState, MemoryStore};
+use millstream_checkpoint::{JobStatus, LayeredState, MemoryStore, StateError, StoreError};
 use tokio::time::{sleep, timeout};
 
 use super::attempt::Ended;
@@ -68,13 +68,11 @@ impl JobMaster {
             let pause = match attempt {
                 Ok(None) => return Ok(()),
                 Ok(Some(reason)) => {
+                    if matches!(reason, RollBackReason::StoreFull(_)) {
+                        self.open_store_again(standing).await?;
+                    }
                     match self.failed_checkpoint(&reason, &mut failures, standing) {
-                        Ok(pause) => {
-                            if matches!(reason, RollBackReason::StoreFull(_)) {
-                                self.open_store_again(standing).await?;
-                            }
-                            pause
-                        }
+                        Ok(pause) => pause,
                         Err(error) => self.failed(error, &mut failures, standing).await?,
                     }
                 }
@@ -103,7 +101,20 @@ impl JobMaster {
         name: &str,
         ran: &mut bool,
     ) -> Result<Option<RollBackReason>, JobError> {
-        let point = self.recover(standing, opened).await?;
+        let point = match self.recover(standing, opened).await {
+            Ok(point) => point,
+            // The disk has filled up since the job ran last; while it starts that is for its user.
+            Err(JobError::State(error)) if *ran && error.is_no_space() => {
+                return Ok(Some(match error {
+                    StateError::Store(error) => RollBackReason::StoreFull(error),
+                    error => RollBackReason::NoSpace(error),
+                }));
+            }
+            Err(JobError::Store(error @ StoreError::NoSpace { .. })) if *ran => {
+                return Ok(Some(RollBackReason::StoreFull(error)));
+            }
+            Err(error) => return Err(error),
+        };
         if point.status == JobStatus::Finished {
             return self.finished_before(name, point.at.checkpoint, opened.bounded).map(|()| None);
         }
