@@ -34,7 +34,7 @@ fn the_transaction_version_may_change_between_runs_and_within_one() {
         let written = feed.written();
         wait_until("more input", LIMIT, || feed.written() > written + 300);
     };
-    for (verb, level) in [("upgrade", 2), ("downgrade", 0), ("upgrade", 1), ("upgrade", 2)] {
+    for (verb, level) in [("upgrade", 1), ("upgrade", 2), ("downgrade", 1), ("upgrade", 2)] {
         // Killed under the old level, with a transaction that is likely open, and started under the new one.
         let mut job = stage.command().start(false);
         wait_until_it_runs(&mut job);
@@ -49,14 +49,14 @@ fn the_transaction_version_may_change_between_runs_and_within_one() {
     // Under a running job.
     let mut job = stage.command().start(false);
     wait_until_it_runs(&mut job);
-    for (verb, level) in [("downgrade", 0), ("upgrade", 2)] {
+    for (verb, level) in [("downgrade", 1), ("upgrade", 2)] {
         more_input();
         stage.set_transaction_version(verb, level);
         more_input();
         assert!(!job.has_ended(), "{verb} to {level}:\n{}", job.output());
     }
-    let lines = feed.stop();
     job.stop();
+    let lines = feed.stop();
     stage.command().run_bounded(BOUNDED_LIMIT);
     assert_eq!(stage.check_totals(&lines), Ok(()));
     stage.assert_nothing_open();
