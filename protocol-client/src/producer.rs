@@ -166,6 +166,13 @@ impl Producer {
             state.new_topics.push(Arc::clone(&partition.topic));
         }
         send(&mut state.machine, shared.now(), partition);
+        if state.closed {
+            // Nobody would ever send it, so its sender is told at once.
+            state.machine.close();
+            drop(state);
+            shared.deliver_events();
+            return;
+        }
         drop(state);
         self.wake_driver();
     }
@@ -174,6 +181,11 @@ impl Producer {
     /// as a rule; it must not block, and may call this producer. It replaces an earlier one.
     pub fn on_delivery(&self, tell: Arc<dyn Fn(Delivery) + Send + Sync>) {
         self.handle.shared.lock().on_delivery = Some(tell);
+    }
+
+    /// `tell` is called once the client is closed, from the driver's task.
+    pub(crate) fn on_close(&self, tell: Arc<dyn Fn() + Send + Sync>) {
+        self.handle.shared.lock().on_close = Some(tell);
     }
 
     /// Whether it has a transactional id.
@@ -373,6 +385,7 @@ pub(crate) struct ProducerState {
     pub(crate) new_topics: Vec<Arc<str>>,
     on_capacity: Option<Arc<dyn Fn() + Send + Sync>>,
     on_delivery: Option<Arc<dyn Fn(Delivery) + Send + Sync>>,
+    on_close: Option<Arc<dyn Fn() + Send + Sync>>,
     waiters: Waiters,
     closed: bool,
 }
@@ -406,6 +419,7 @@ impl ProducerShared {
             new_topics: Vec::new(),
             on_capacity: None,
             on_delivery: None,
+            on_close: None,
             waiters: Waiters::default(),
             closed: false,
         };
@@ -455,15 +469,18 @@ impl ProducerShared {
 
     /// The driver ends: whoever waits is told.
     pub(crate) fn close(&self) {
-        let notify = {
+        let (notify, tell) = {
             let mut state = self.lock();
             state.closed = true;
             state.machine.close();
             state.waiters = Waiters::default();
-            state.on_capacity.clone()
+            (state.on_capacity.clone(), state.on_close.take())
         };
         // What was still under way will not be told of any more.
         self.deliver_events();
+        if let Some(tell) = tell {
+            tell();
+        }
         if let Some(notify) = notify {
             notify();
         }

@@ -251,6 +251,64 @@ async fn a_closed_client_leaves_nobody_waiting() {
     assert!(soon(flushing).await.unwrap().is_err());
 }
 
+/// Records of a batch that was still open: whoever waits for them is told when nobody will send them any more.
+#[tokio::test]
+async fn records_that_nobody_will_send_are_told_so() {
+    let waits = ["linger.ms=60000"];
+    let record = ProducerRecord::to(TOPIC, b"not sent yet").partition(0);
+    // The last handle goes.
+    let (_broker, client) = cluster(DevBrokerConfig::default(), &waits).await;
+    let producer = client.record_producer(None);
+    let delivery = soon(producer.send(&record)).await.unwrap();
+    drop(producer);
+    let told = soon(delivery.wait()).await;
+    assert!(matches!(told, Err(ProduceError::Abortable { .. })), "{told:?}");
+    // The client is closed; the producer may have a transaction or not.
+    for id in [None, Some("tx")] {
+        let (_broker, client) = cluster(DevBrokerConfig::default(), &waits).await;
+        let producer = client.record_producer(id);
+        if id.is_some() {
+            soon(producer.init_transactions()).await.unwrap();
+            soon(producer.begin_transaction()).await.unwrap();
+        }
+        let delivery = soon(producer.send(&record)).await.unwrap();
+        soon(client.close()).await;
+        let told = soon(delivery.wait()).await;
+        assert!(matches!(told, Err(ProduceError::Fatal { .. })), "{told:?}");
+        let more = soon(producer.send(&record)).await.map(|_| ());
+        assert!(matches!(more, Err(SendError::Producer(ProduceError::Fatal { .. }))), "{more:?}");
+        let closed = soon(producer.close()).await;
+        assert!(closed.is_err(), "a record was lost: {closed:?}");
+    }
+}
+
+/// What an idempotent producer has taken is no transaction's business.
+#[tokio::test]
+async fn verbs_of_transactions_are_refused_without_an_id_and_touch_nothing() {
+    let (_broker, client) = cluster(DevBrokerConfig::default(), &["linger.ms=60000"]).await;
+    let producer = client.record_producer(None);
+    let record = ProducerRecord::to(TOPIC, b"kept").partition(0);
+    let delivery = soon(producer.send(&record)).await.unwrap();
+    let refused = [
+        soon(producer.init_transactions()).await.map(|_| ()).map_err(SendError::from),
+        soon(producer.begin_transaction()).await.map_err(SendError::from),
+        soon(producer.commit_transaction()).await,
+        producer.commit_and_begin_transaction().map(|_| ()),
+        soon(producer.abort_transaction()).await,
+    ];
+    for verb in refused {
+        assert!(
+            matches!(verb, Err(SendError::Producer(ProduceError::InvalidState { .. }))),
+            "{verb:?}"
+        );
+    }
+    soon(producer.send(&record)).await.unwrap();
+    soon(producer.flush()).await.unwrap();
+    assert_eq!(soon(delivery.wait()).await.unwrap().offset, Some(0));
+    assert_eq!(read(&client, IsolationLevel::ReadCommitted).await[&0].len(), 2);
+    soon(client.close()).await;
+}
+
 #[tokio::test]
 async fn a_topic_that_does_not_exist_is_an_error_in_time() {
     let (_broker, client) = cluster(DevBrokerConfig::default(), &["max.block.ms=100"]).await;

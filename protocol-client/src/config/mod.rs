@@ -149,7 +149,7 @@ pub struct ClientConfig {
     /// begin) to its acknowledgement, an answer that is under way excepted (KIP-91). At least `linger.ms` and
     /// `request.timeout.ms` together. Default 120 s.
     pub delivery_timeout: Duration,
-    /// `batch.size`: bytes of a record batch before compression; a larger record has a batch of its own. Default 1 MiB;
+    /// `batch.size`: bytes of a record batch before compression; a larger record has a batch of its own, and with 0 every record. Default 1 MiB;
     /// Kafka's own is 16 KiB.
     pub batch_size: u32,
     /// `linger.ms`: how long a batch may wait for more records. Default 20 ms; Kafka's own is 5.

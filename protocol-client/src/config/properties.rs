@@ -213,7 +213,7 @@ const PROPERTIES: &[Property] = &[
         };
         Ok(())
     }),
-    honoured("batch.size", |c, v| put(&mut c.batch_size, bytes(v, 1))),
+    honoured("batch.size", |c, v| put(&mut c.batch_size, bytes(v, 0))),
     honoured("bootstrap.servers", |c, v| {
         let addresses = list(v);
         if addresses.is_empty() {

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use millstream_protocol::network::RequestError;
 use millstream_protocol::producer::{self as machine, BatchId};
-use millstream_protocol::transaction::{AbortCause, ProduceError};
+use millstream_protocol::transaction::{AbortCause, FatalCause, ProduceError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -35,8 +36,7 @@ pub use self::transactions::Committing;
 /// end with [`close`](Self::close).
 ///
 /// `buffer.memory` bounds sealed batches that are not acknowledged, in their compressed size. Beside it each partition that
-/// has records has one open batch of `batch.size` bytes, or of one larger record. Offsets of a group go into a transaction
-/// by [`Producer`] only.
+/// has records has one open batch of `batch.size` bytes, or of one larger record.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -95,6 +95,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // The linger task sees that nobody is left.
         self.opened.notify_one();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dropped =
+            drop_batches(state, &ProduceError::Abortable { cause: AbortCause::Discarded });
+        debug_assert!(dropped.is_ok(), "what was taken can be closed: {dropped:?}");
     }
 }
 
@@ -126,6 +130,12 @@ impl KafkaClient {
             let (on_room, told, owner) = (Arc::clone(&room), Arc::clone(&fates), shared.clone());
             producer.on_capacity(Arc::new(move || on_room.notify_waiters()));
             producer.on_delivery(Arc::new(move |delivery| told.tell(delivery, &owner)));
+            let closing = shared.clone();
+            producer.on_close(Arc::new(move || {
+                if let Some(shared) = closing.upgrade() {
+                    shared.client_closed();
+                }
+            }));
             Shared {
                 client: self.clone(),
                 max_block,
@@ -289,17 +299,18 @@ impl Shared {
 
     /// Drops what is open, and lets nothing be sent behind it.
     fn drop_open(&self) -> Result<(), SendError> {
-        let mut dropped = Vec::new();
-        {
-            let mut state = self.lock();
-            state.transaction.open = false;
-            state.batches.close_all(&mut dropped)?;
-        }
-        for Ready { batch, fate, .. } in dropped {
-            let error = ProduceError::Abortable { cause: AbortCause::Discarded };
-            fate.tell(0, batch.record_count(), Err(error));
-        }
-        Ok(())
+        let mut state = self.lock();
+        state.transaction.open = false;
+        drop_batches(&mut state, &ProduceError::Abortable { cause: AbortCause::Discarded })
+    }
+
+    /// Nothing is sent any more: whoever waits for a record, or brings another, is told.
+    fn client_closed(&self) {
+        let error = ProduceError::Fatal { cause: FatalCause::Request(RequestError::Closed) };
+        let mut state = self.lock();
+        let dropped = drop_batches(&mut state, &error);
+        debug_assert!(dropped.is_ok(), "what was taken can be closed: {dropped:?}");
+        state.transaction.failed = Some(error);
     }
 
     /// Sends what is open; gives the tag it belongs to.
@@ -338,6 +349,16 @@ impl Shared {
             }
         }
     }
+}
+
+/// Drops the open batches, and tells whoever waits for their records.
+fn drop_batches(state: &mut State, error: &ProduceError) -> Result<(), SendError> {
+    let mut dropped = Vec::new();
+    let closed = state.batches.close_all(&mut dropped);
+    for Ready { batch, fate, .. } in dropped {
+        fate.tell(0, batch.record_count(), Err(error.clone()));
+    }
+    closed
 }
 
 impl Fates {

@@ -13,6 +13,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{RecordProducer, SendError, Shared};
 use crate::ConsumerGroupMetadata;
+#[cfg(doc)]
+use crate::Producer;
 
 /// Which transaction records belong to.
 #[derive(Debug, Default)]
@@ -67,6 +69,7 @@ impl RecordProducer {
     /// As [`Producer::init_transactions`]; [`ProduceError::ConcurrentTransactions`] only if the earlier transaction is not
     /// ended within `max.block.ms`.
     pub async fn init_transactions(&self) -> Result<ProducerIdAndEpoch, ProduceError> {
+        self.shared.check_transactional("init_transactions")?;
         self.shared.turned().await;
         let deadline = Instant::now() + self.shared.max_block;
         // Records that can not be written any more must not keep a batch open.
@@ -96,6 +99,7 @@ impl RecordProducer {
     /// [`ProduceError::InvalidState`] if one is open already or `init_transactions` is missing; [`ProduceError::Fenced`] if
     /// another producer has taken over; [`ProduceError::TimedOut`] after `max.block.ms`.
     pub async fn begin_transaction(&self) -> Result<(), ProduceError> {
+        self.shared.check_transactional("begin_transaction")?;
         self.shared.turned().await;
         let producer = &self.shared.producer;
         if producer.needs_bump() {
@@ -124,6 +128,7 @@ impl RecordProducer {
     /// [`ProduceError::Fenced`] says that another producer has taken over.
     pub async fn commit_transaction(&self) -> Result<(), SendError> {
         let (shared, producer) = (&self.shared, &self.shared.producer);
+        shared.check_transactional("commit_transaction")?;
         shared.turned().await;
         // One whose future was dropped can be waited for again.
         if shared.lock().transaction.open || !producer.is_committing() {
@@ -169,6 +174,7 @@ impl RecordProducer {
         let shared = Arc::clone(&self.shared);
         let (tell, outcome) = watch::channel(None);
         let verb = "commit_and_begin_transaction";
+        shared.check_transactional(verb)?;
         let tag = {
             let mut state = shared.lock();
             if state.transaction.turn.as_ref().is_some_and(|turn| turn.borrow().is_none()) {
@@ -198,6 +204,7 @@ impl RecordProducer {
         group: &ConsumerGroupMetadata,
         offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
     ) -> Result<(), ProduceError> {
+        self.shared.check_transactional("send_offsets_to_transaction")?;
         self.shared.turned().await;
         self.shared.open_tag(&self.shared.lock(), "send_offsets_to_transaction")?;
         self.shared.producer.send_offsets_to_transaction(group, offsets).await
@@ -212,6 +219,7 @@ impl RecordProducer {
     /// `transaction.timeout.ms`.
     pub async fn abort_transaction(&self) -> Result<(), SendError> {
         let shared = &self.shared;
+        shared.check_transactional("abort_transaction")?;
         shared.turned().await;
         shared.drop_open()?;
         let never_began = shared.lock().transaction.failed.take().is_some();
@@ -227,6 +235,12 @@ impl RecordProducer {
 }
 
 impl Shared {
+    /// Before anything is touched: what an idempotent producer has taken is none of a transaction's business.
+    fn check_transactional(&self, verb: &'static str) -> Result<(), ProduceError> {
+        let state = "without a transactional id";
+        if self.transactional { Ok(()) } else { Err(ProduceError::InvalidState { verb, state }) }
+    }
+
     /// Sends what is open, and lets nothing be sent behind it.
     fn end(&self, verb: &'static str) -> Result<(), SendError> {
         let mut state = self.lock();

@@ -3,13 +3,25 @@
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::store::{self, Names};
-use super::{KeyStoreConfig, pem};
+use super::{KeyStoreConfig, ec_key, pem};
 use crate::ConfigError;
 
 /// A certificate with its chain, and its key.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// `certificates` begins with that of the key.
+    fn new(certificates: Vec<Vec<u8>>, private_key: pem::PrivateKey) -> Self {
+        let chain: Vec<_> = certificates.into_iter().map(CertificateDer::from).collect();
+        let mut key = key(private_key);
+        if let Some(own) = chain.first() {
+            key = ec_key::completed(key, own);
+        }
+        Self { chain, key }
+    }
 }
 
 /// The identity of `ssl.keystore.*`; `None` if nothing is set.
@@ -25,7 +37,7 @@ pub(super) fn configured(config: &KeyStoreConfig) -> Result<Option<Identity>, Co
             let identity = identity.ok_or_else(|| {
                 invalid("ssl.keystore.location", "a private key and its certificate in it")
             })?;
-            Ok(Some(Identity { chain: chain(identity.chain), key: key(identity.key) }))
+            Ok(Some(Identity::new(identity.chain, identity.key)))
         }
         (None, Some(text), Some(certificates)) => {
             let found = pem::certificates(certificates)
@@ -36,7 +48,7 @@ pub(super) fn configured(config: &KeyStoreConfig) -> Result<Option<Identity>, Co
             let private_key = pem::private_key(text.expose(), config.key_password.as_ref())
                 .map_err(|detail| invalid("ssl.keystore.key", &detail))?
                 .ok_or_else(|| invalid("ssl.keystore.key", "a private key in PEM"))?;
-            Ok(Some(Identity { chain: chain(found), key: key(private_key) }))
+            Ok(Some(Identity::new(found, private_key)))
         }
         (Some(_), ..) => Err(invalid(
             "ssl.keystore.location",
@@ -49,10 +61,6 @@ pub(super) fn configured(config: &KeyStoreConfig) -> Result<Option<Identity>, Co
             Err(invalid("ssl.keystore.key", "ssl.keystore.certificate.chain beside it"))
         }
     }
-}
-
-fn chain(certificates: Vec<Vec<u8>>) -> Vec<CertificateDer<'static>> {
-    certificates.into_iter().map(CertificateDer::from).collect()
 }
 
 fn key(key: pem::PrivateKey) -> PrivateKeyDer<'static> {

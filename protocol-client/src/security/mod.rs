@@ -5,6 +5,7 @@
 //! time and name is always on; only the name check can be switched off, by Kafka's own property, and it is logged.
 
 mod aws;
+mod ec_key;
 mod http;
 mod identity;
 mod jks;

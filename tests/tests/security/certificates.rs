@@ -80,33 +80,13 @@ pub(crate) struct KeytoolStores {
 impl KeytoolStores {
     pub(crate) fn make(folder: &Path) -> Self {
         let stores = Self { folder: folder.to_owned() };
-        stores.key_pair("server", "server.jks", "JKS", STORE_PASSWORD, "localhost");
-        stores.key_pair("client", "client.jks", "JKS", KEY_PASSWORD, "client");
+        stores.key_pair("server", "RSA", STORE_PASSWORD, "localhost");
         stores.trust("server", "server.jks", &["client-trust.jks:JKS", "client-trust.p12:PKCS12"]);
-        stores.trust("client", "client.jks", &["server-trust.jks:JKS"]);
-        keytool(&[
-            "-importkeystore",
-            "-noprompt",
-            "-srckeystore",
-            &stores.path("client.jks"),
-            "-srcstoretype",
-            "JKS",
-            "-srcstorepass",
-            STORE_PASSWORD,
-            "-srcalias",
-            "client",
-            "-srckeypass",
-            KEY_PASSWORD,
-            "-destkeystore",
-            &stores.path("client.p12"),
-            "-deststoretype",
-            "PKCS12",
-            "-deststorepass",
-            STORE_PASSWORD,
-            "-destkeypass",
-            STORE_PASSWORD,
-        ])
-        .unwrap();
+        for (alias, algorithm) in [("client", "RSA"), ("client-ec", "EC")] {
+            stores.key_pair(alias, algorithm, KEY_PASSWORD, "client");
+            stores.trust(alias, &format!("{alias}.jks"), &["server-trust.jks:JKS"]);
+            stores.as_pkcs12(alias);
+        }
         stores
     }
 
@@ -114,15 +94,16 @@ impl KeytoolStores {
         self.folder.join(file).display().to_string()
     }
 
-    fn key_pair(&self, alias: &str, file: &str, kind: &str, key_password: &str, name: &str) {
+    fn key_pair(&self, alias: &str, algorithm: &str, key_password: &str, name: &str) {
+        let bits = if algorithm == "RSA" { "2048" } else { "256" };
         keytool(&[
             "-genkeypair",
             "-alias",
             alias,
             "-keyalg",
-            "RSA",
+            algorithm,
             "-keysize",
-            "2048",
+            bits,
             "-validity",
             "3650",
             "-dname",
@@ -130,13 +111,39 @@ impl KeytoolStores {
             "-ext",
             "san=dns:localhost,ip:127.0.0.1",
             "-storetype",
-            kind,
+            "JKS",
             "-keystore",
-            &self.path(file),
+            &self.path(&format!("{alias}.jks")),
             "-storepass",
             STORE_PASSWORD,
             "-keypass",
             key_password,
+        ])
+        .unwrap();
+    }
+
+    fn as_pkcs12(&self, alias: &str) {
+        keytool(&[
+            "-importkeystore",
+            "-noprompt",
+            "-srckeystore",
+            &self.path(&format!("{alias}.jks")),
+            "-srcstoretype",
+            "JKS",
+            "-srcstorepass",
+            STORE_PASSWORD,
+            "-srcalias",
+            alias,
+            "-srckeypass",
+            KEY_PASSWORD,
+            "-destkeystore",
+            &self.path(&format!("{alias}.p12")),
+            "-deststoretype",
+            "PKCS12",
+            "-deststorepass",
+            STORE_PASSWORD,
+            "-destkeypass",
+            STORE_PASSWORD,
         ])
         .unwrap();
     }

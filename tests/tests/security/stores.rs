@@ -28,6 +28,8 @@ fn jks_stores_of_keytool_are_read() {
         ("ssl.truststore.type", "JKS"),
     ];
     works(ssl(secured, "client-trust.jks", "client.jks", &key));
+    // Java writes keys on elliptic curves without their public half.
+    works(ssl(secured, "client-trust.jks", "client-ec.jks", &key));
     // A truststore may be read without its password, as in Java.
     let key = [("ssl.key.password", KEY_PASSWORD), ("ssl.truststore.password", "")];
     works(ssl(secured, "client-trust.jks", "client.jks", &key));
@@ -38,6 +40,7 @@ fn pkcs12_stores_of_keytool_are_read() {
     let Some(secured) = secured("pkcs12_stores_of_keytool_are_read") else { return };
     let types = [("ssl.keystore.type", "PKCS12"), ("ssl.truststore.type", "PKCS12")];
     works(ssl(secured, "client-trust.p12", "client.p12", &types));
+    works(ssl(secured, "client-trust.p12", "client-ec.p12", &types));
     // Named wrongly, as often: the file decides.
     let types = [("ssl.keystore.type", "JKS"), ("ssl.truststore.type", "JKS")];
     works(ssl(secured, "client-trust.p12", "client.p12", &types));

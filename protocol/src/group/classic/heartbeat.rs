@@ -2,6 +2,7 @@
 
 use super::reaction::{self, PATIENCE, Reaction};
 use super::{ClassicMember, Phase, text};
+use crate::group::GroupEvent;
 use crate::messages::kp::{HeartbeatRequest, LeaveGroupRequest};
 use crate::network::{OutgoingRequest, RequestError};
 use crate::{ErrorCode, Request, Response, Timestamp};
@@ -55,7 +56,31 @@ impl ClassicMember {
         }
     }
 
-    pub(super) fn leave_request(&mut self) -> Option<OutgoingRequest> {
+    /// A coordinator that has moved or died has not heard it, and the others would wait for the session to end.
+    pub(super) fn handle_leave(&mut self, now: Timestamp, result: Result<Response, RequestError>) {
+        let Some(leave) = &mut self.leave else { return };
+        let reaction = match result {
+            Ok(Response::LeaveGroup(response)) => reaction::of_code(
+                ErrorCode(response.error_code),
+                self.config.group_instance_id.as_ref(),
+            ),
+            Ok(_) => Reaction::Retry,
+            Err(error) => reaction::of_request(error),
+        };
+        let unheard = matches!(reaction, Reaction::Retry);
+        if unheard && leave.until.is_some_and(|until| now < until) {
+            leave.sent = None;
+            leave.failures = leave.failures.saturating_add(1);
+            let delay = self.config.retry_backoff.delay(leave.failures, &mut self.jitter);
+            leave.at = now.after(delay);
+            return;
+        }
+        if self.leave.take().is_some_and(|leave| leave.last) {
+            self.events.push_back(GroupEvent::Left);
+        }
+    }
+
+    pub(super) fn leave_request(&mut self, now: Timestamp) -> Option<OutgoingRequest> {
         let member_id = text(&self.leave.as_ref()?.member_id);
         let request =
             LeaveGroupRequest::default().with_group_id(self.group_id()).with_member_id(member_id);
@@ -65,6 +90,7 @@ impl ClassicMember {
         outgoing.max_version = Some(2);
         if let Some(leave) = &mut self.leave {
             leave.sent = Some(outgoing.token);
+            leave.until.get_or_insert(now.after(self.config.session_timeout));
         }
         Some(outgoing)
     }

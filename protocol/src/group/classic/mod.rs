@@ -115,6 +115,11 @@ struct Leave {
     sent: Option<RequestToken>,
     /// The member ends with it.
     last: bool,
+    /// When to send it: at once, and again where no coordinator has heard it.
+    at: Timestamp,
+    failures: u32,
+    /// From here on the group has forgotten the member by itself.
+    until: Option<Timestamp>,
 }
 
 impl ClassicMember {
@@ -242,10 +247,7 @@ impl ClassicMember {
         result: Result<Response, RequestError>,
     ) {
         if self.leave.as_ref().is_some_and(|leave| leave.sent == Some(token)) {
-            // Whatever the answer: the coordinator forgets a silent member by itself.
-            if self.leave.take().is_some_and(|leave| leave.last) {
-                self.events.push_back(GroupEvent::Left);
-            }
+            self.handle_leave(now, result);
             return;
         }
         if let Some(sent_at) = self.clock.answered(token) {
@@ -263,8 +265,8 @@ impl ClassicMember {
     }
 
     pub(super) fn poll_request(&mut self, now: Timestamp) -> Option<OutgoingRequest> {
-        if self.leave.as_ref().is_some_and(|leave| leave.sent.is_none()) {
-            return self.leave_request();
+        if self.leave.as_ref().is_some_and(|leave| leave.sent.is_none() && leave.at <= now) {
+            return self.leave_request(now);
         }
         match &self.phase {
             Phase::Joining(Sending::At(at)) if *at <= now => self.join_request(now),
@@ -282,7 +284,7 @@ impl ClassicMember {
 
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
         let leave = self.leave.as_ref().filter(|leave| leave.sent.is_none());
-        let leave = leave.map(|_| Timestamp::ZERO);
+        let leave = leave.map(|leave| leave.at);
         if self.has_ended() {
             return leave;
         }
@@ -414,7 +416,8 @@ impl ClassicMember {
         let leaves = !self.member_id.is_empty() && self.config.group_instance_id.is_none();
         if leaves {
             let member_id = Arc::clone(&self.member_id);
-            self.leave = Some(Leave { member_id, sent: None, last });
+            let (at, failures, until) = (Timestamp::ZERO, 0, None);
+            self.leave = Some(Leave { member_id, sent: None, last, at, failures, until });
         }
         leaves
     }

@@ -283,6 +283,28 @@ fn a_static_member_goes_without_leaving_and_another_leaves() {
     assert_eq!(script.member.poll_timeout(), None);
 }
 
+/// The coordinator dies at that moment: its successor is told, or the others would wait for the session's end.
+#[test]
+fn a_member_leaves_until_a_coordinator_hears_it() {
+    for seconds in [1, 45] {
+        let mut script = Script::owning(Assignor::Range, &[0]);
+        script.member.leave(script.now);
+        let (token, _) = script.sent();
+        let moved = ErrorCode::NOT_COORDINATOR.0;
+        script.answer(token, LeaveGroupResponse::default().with_error_code(moved));
+        assert_eq!(script.events(), [], "nobody has heard it");
+        let again = script.member.poll_timeout().unwrap();
+        assert!(again > script.now);
+        script.pass(SECOND * seconds);
+        let (token, request) = script.sent();
+        assert!(matches!(request, Request::LeaveGroup(leave) if leave.member_id.as_str() == "m"));
+        let heard = if seconds == 1 { ErrorCode::NONE.0 } else { moved };
+        script.answer(token, LeaveGroupResponse::default().with_error_code(heard));
+        assert_eq!(script.events(), [GroupEvent::Left], "heard, or forgotten by now");
+        assert_eq!(script.member.poll_timeout(), None);
+    }
+}
+
 #[test]
 fn a_user_who_does_not_come_back_in_time_is_out_until_it_does() {
     let mut script = Script::owning(Assignor::Range, &[0]);
