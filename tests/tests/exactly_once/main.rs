@@ -10,7 +10,8 @@
 //! | `MILLSTREAM_CRASH_POINTS` | only these, separated by commas | all | |
 //! | `MILLSTREAM_RACE_SECONDS` | the loser restarted on copies of the winner's directory | 10 | 300 |
 //! | `MILLSTREAM_BROKER_KILLS` | SIGKILL of leader and coordinator during a commit | 2 | 20 |
-//! | `-- --ignored` | epochs run out, a full disk, 30 s without a network, the other half of the kills | | |
+//! | `MILLSTREAM_CHECKPOINTS` | checkpoints until epochs run out (`--ignored`) | | 33,500 |
+//! | `-- --ignored` | epochs run out, a full disk, 30 s without a network, the other half of the matrix | | |
 //!
 //! `MILLSTREAM_SEED` repeats a random run.
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use millstream_engine::kafka::{ClientConfig, KafkaClient};
+use millstream_engine::kafka::{ClientConfig, KafkaClient, ReadUntil, TopicPartition, read_topic};
 use millstream_testcontainers::{ConsumeEnd, KafkaCluster, KafkaClusterBuilder};
 use millstream_tests::flights::{
     Expected, FlightsCommand, FlightsJob, OutputRecord, PARTITIONS, Query,
 };
 use millstream_tests::wait::wait_until;
+use tokio::runtime::Runtime;
 
 /// A console consumer that hears nothing for so long has read everything.
 const IDLE: Duration = Duration::from_secs(8);
@@ -62,6 +63,19 @@ impl Stage {
         let config = ClientConfig::new(self.cluster.direct_bootstrap_servers());
         let client = runtime.block_on(KafkaClient::connect(config)).expect("a client");
         (runtime, client)
+    }
+
+    /// Records of the output that are committed now.
+    pub(crate) fn count_output(&self, runtime: &Runtime, client: &KafkaClient) -> usize {
+        let starts = (0..PARTITIONS)
+            .map(|partition| (TopicPartition::new(self.output.as_str(), partition), 0))
+            .collect();
+        let mut count = 0;
+        let until = ReadUntil::LastStableOffset;
+        let patience = Duration::from_secs(60);
+        let read = read_topic(client, &starts, until, patience, |_, _| count += 1);
+        runtime.block_on(read).expect("the output");
+        count
     }
 
     /// The transactional id of the job.

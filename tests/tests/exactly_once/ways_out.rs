@@ -200,7 +200,7 @@ fn a_transactional_id_that_expired_is_taken_anew() {
             });
         };
         let wait_for_output = |records: usize| {
-            wait_until("the output", LIMIT, || count_output(&runtime, &client, &stage) >= records);
+            wait_until("the output", LIMIT, || stage.count_output(&runtime, &client) >= records);
         };
         // While it is down.
         feed(0, 3000);
@@ -221,14 +221,4 @@ fn a_transactional_id_that_expired_is_taken_anew() {
         stage.command().run_bounded(BOUNDED_LIMIT);
         assert_eq!(stage.check_totals(&lines), Ok(()), "TV{level}");
     }
-}
-
-fn count_output(runtime: &tokio::runtime::Runtime, client: &KafkaClient, stage: &Stage) -> usize {
-    let starts = (0..millstream_tests::flights::PARTITIONS)
-        .map(|partition| (TopicPartition::new(stage.output.as_str(), partition), 0))
-        .collect();
-    let mut count = 0;
-    let read = read_topic(client, &starts, ReadUntil::LastStableOffset, LIMIT, |_, _| count += 1);
-    runtime.block_on(read).expect("the output");
-    count
 }
