@@ -9,6 +9,7 @@ mod input;
 mod job;
 mod micro;
 mod report;
+mod state;
 mod usage;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Clients(clients::ClientsArguments),
     /// The codecs of records alone, in nanoseconds and instructions
     Micro(micro::MicroArguments),
+    /// Checkpoints of keyed state: stall, CPU time, bytes, recovery
+    State(state::StateArguments),
     /// One measured job (started by the benchmark itself)
     #[command(hide = true)]
     Job(job::JobArguments),
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Flights(arguments) => flights::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
         Command::Micro(arguments) => micro::run(&arguments),
+        Command::State(arguments) => state::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
         Command::Client(arguments) => clients::run_client(&arguments),
     };

@@ -8,7 +8,7 @@ use crate::disk::{Disk, SimulatedDisk};
 use crate::{
     CheckpointId, CheckpointRef, DeltaDigest, DeltaError, DeltaHeader, DeltaSummary, Fingerprint,
     FormatError, FrozenDelta, JobName, JobStatus, LedgerRecord, LineageId, Meta, Nonce, OwnerId,
-    Positions, SourcePosition, StateDelta, StateId, TopicId, Watermarks,
+    Positions, SealedStateWriter, SourcePosition, StateDelta, StateId, TopicId, Watermarks,
 };
 
 fn id() -> impl Strategy<Value = [u8; 16]> {
@@ -383,4 +383,87 @@ fn a_record_with_a_wrong_parent_or_too_many_splits_is_not_written() {
         record.positions.insert("source", position);
     }
     assert!(matches!(record.encode(), Err(FormatError::TooLong { .. })));
+}
+
+/// The same file as the version before this one wrote it: all blocks packed, another number in the header.
+fn as_version_2(file: &[u8]) -> Vec<u8> {
+    let body = u32::from_be_bytes(file[10..14].try_into().unwrap()) as usize;
+    let mut old = file[..14 + body].to_vec();
+    old[8..10].copy_from_slice(&2_u16.to_be_bytes());
+    old.extend(crc32c::crc32c(&old).to_be_bytes());
+    let end = file.len() - (1 + 16 + 16 + 4);
+    old.extend_from_slice(&file[14 + body + 4..end + 17]);
+    let digest = xxhash_rust::xxh3::xxh3_128(&old).to_be_bytes();
+    let end = [&file[end..end + 17], &digest[..]].concat();
+    old.extend(digest);
+    old.extend(crc32c::crc32c(&end).to_be_bytes());
+    old
+}
+
+fn numbered(values: impl Fn(u32) -> Vec<u8>) -> FrozenDelta {
+    let entry = |n: u32| {
+        (Bytes::from([&[0, 1][..], &n.to_be_bytes()].concat()), Some(Bytes::from(values(n))))
+    };
+    let entries = (0..20_000).map(entry).collect();
+    FrozenDelta::from_parts([StateDelta { state: StateId::new("a", "b"), entries }]).unwrap()
+}
+
+/// 128 bytes that do not repeat.
+fn random(n: u32) -> Vec<u8> {
+    let part = |part: u32| xxhash_rust::xxh3::xxh3_128(&(n * 8 + part).to_be_bytes()).to_be_bytes();
+    (0..8).flat_map(part).collect()
+}
+
+#[test]
+fn a_file_of_the_version_before_is_read_and_has_no_stored_blocks() {
+    let packed = numbered(|n| n.to_string().into_bytes());
+    let (_, file) = delta_file(&plain_header(), &packed);
+    let (summary, delta) = read(&as_version_2(&file)).unwrap();
+    assert_eq!((summary.header, delta), (plain_header(), packed));
+
+    let stored = numbered(random);
+    let (_, file) = delta_file(&plain_header(), &stored);
+    assert!(read(&file).unwrap().1 == stored);
+    let error = read(&as_version_2(&file)).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DeltaError::Block { block: 0, .. }), "{error}");
+}
+
+#[test]
+fn what_does_not_get_smaller_is_stored_and_what_does_is_packed() {
+    let stored = numbered(random);
+    let (_, file) = delta_file(&plain_header(), &stored);
+    assert!(file.len() > 20_000 * 128, "random bytes can not be packed");
+    // Key, two lengths and a flag are 15 bytes beside the value.
+    assert!(file.len() < 20_000 * (128 + 16), "{} bytes", file.len());
+    let packed = numbered(|n| random(n % 7));
+    let (_, file) = delta_file(&plain_header(), &packed);
+    assert!(file.len() < 20_000 * 64, "{} bytes of repeated values", file.len());
+    assert!(read(&file).unwrap().1 == packed);
+}
+
+#[test]
+fn sealed_changes_in_any_order_become_sorted_and_doubled_ones_are_refused() {
+    let state = StateId::new("a", "b");
+    let sealed = |keys: &[u16]| {
+        let mut writer = SealedStateWriter::new(state.clone(), keys.len());
+        for key in keys {
+            // Long keys that differ at their ends only.
+            let suffix = [&[0; 20][..], &key.to_be_bytes()].concat();
+            writer.put(&[&[0, 1], &suffix]).extend_from_slice(&key.to_be_bytes());
+        }
+        writer.delete(&[&[0, 2]]);
+        writer.finish().unwrap()
+    };
+    let frozen = FrozenDelta::from_parts([sealed(&[5, 3, 900, 4])]).unwrap();
+    let values: Vec<_> = frozen.changes(&state).map(|(_, value)| value).collect();
+    let expected: Vec<_> = [3_u16, 4, 5, 900]
+        .iter()
+        .map(|n| Some(Bytes::copy_from_slice(&n.to_be_bytes())))
+        .chain([None])
+        .collect();
+    assert_eq!(values, expected);
+    let twice = FrozenDelta::from_parts([sealed(&[5, 3, 5])]);
+    assert_eq!(twice, Err(DeltaError::Overlap { state: state.clone() }));
+    let both = FrozenDelta::from_parts([sealed(&[1]), sealed(&[2])]);
+    assert_eq!(both, Err(DeltaError::Overlap { state }), "both delete the same key");
 }

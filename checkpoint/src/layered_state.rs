@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 
-use crate::delta::{DeltaEntry, FrozenDelta, StateId};
+use crate::delta::{Changes, DeltaEntry, FrozenDelta, StateId};
 use crate::error::StoreError;
 use crate::ids::CheckpointRef;
 use crate::store::{KeyRange, StateStore, StoreScan};
@@ -22,6 +23,30 @@ pub struct LayeredState {
     layers: RwLock<Layers>,
     // Two appliers would ingest the same changes in the wrong order.
     applier: Mutex<()>,
+    dirty: DirtyBytes,
+}
+
+/// About how many bytes of changes the workers hold that no checkpoint has frozen yet. Every worker adds and takes off its
+/// own part; anybody may read it at any time. Whoever takes checkpoints takes one early when there are too many.
+#[derive(Clone, Debug, Default)]
+pub struct DirtyBytes(Arc<AtomicUsize>);
+
+impl DirtyBytes {
+    /// The bytes now.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds changes of `bytes`.
+    pub fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes off what was added: it has been frozen.
+    pub fn remove(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Oldest first.
@@ -61,7 +86,14 @@ impl LayeredState {
     /// [`StoreError`] if the store fails.
     pub fn new(store: Arc<dyn StateStore>) -> Result<Self, StoreError> {
         let layers = Layers { applied: store.floor()?, ..Layers::default() };
-        Ok(Self { store, layers: RwLock::new(layers), applier: Mutex::new(()) })
+        let dirty = DirtyBytes::default();
+        Ok(Self { store, layers: RwLock::new(layers), applier: Mutex::new(()), dirty })
+    }
+
+    /// The count of bytes that the workers have changed since their last barrier.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> &DirtyBytes {
+        &self.dirty
     }
 
     /// The store below.
@@ -80,9 +112,9 @@ impl LayeredState {
         // twice, never missed.
         let layers = Arc::clone(&self.read().list);
         for layer in layers.iter().rev() {
-            let changes = layer.delta.changes(state);
-            if let Ok(at) = changes.binary_search_by(|(known, _)| (**known).cmp(key)) {
-                return Ok(changes.get(at).and_then(|(_, value)| value.clone()));
+            let Some(changes) = layer.delta.shared_changes(state) else { continue };
+            if let Some(at) = changes.find(key) {
+                return Ok(changes.entry(at).1);
             }
         }
         self.store.get(state, key)
@@ -98,13 +130,13 @@ impl LayeredState {
         let mut cursors = Vec::new();
         for layer in layers.iter().rev() {
             let Some(changes) = layer.delta.shared_changes(state) else { continue };
-            let from = changes.partition_point(|(key, _)| key < &range.start);
+            let from = changes.lower_bound(&range.start);
             let to = match &range.end {
-                Some(end) => changes.partition_point(|(key, _)| key < end),
+                Some(end) => changes.lower_bound(end),
                 None => changes.len(),
             };
             if from < to {
-                cursors.push(Cursor { changes, at: from, end: to });
+                cursors.push(Cursor { changes: Arc::clone(changes), at: from, end: to });
             }
         }
         Ok(LayeredScan { cursors, store: self.store.scan(state, range)?.peekable() })
@@ -186,8 +218,7 @@ impl LayeredState {
         for state in states {
             let newest_first = chosen.iter().rev().filter_map(|layer| {
                 let changes = layer.delta.shared_changes(state)?;
-                let end = changes.len();
-                Some(Cursor { changes, at: 0, end })
+                Some(Cursor { changes: Arc::clone(changes), at: 0, end: changes.len() })
             });
             let mut merged = Merge { cursors: newest_first.collect() }.inspect(|_| entries += 1);
             self.store.ingest(state, up_to, &mut merged)?;
@@ -238,14 +269,14 @@ impl LayeredState {
 /// A place in the changes of one state in one layer.
 #[derive(Debug)]
 struct Cursor {
-    changes: Arc<Vec<DeltaEntry>>,
+    changes: Arc<Changes>,
     at: usize,
     end: usize,
 }
 
 impl Cursor {
-    fn peek(&self) -> Option<&DeltaEntry> {
-        self.changes.get(self.at).filter(|_| self.at < self.end)
+    fn key(&self) -> Option<&[u8]> {
+        (self.at < self.end).then(|| self.changes.key(self.at))
     }
 }
 
@@ -255,21 +286,29 @@ struct Merge {
     cursors: Vec<Cursor>,
 }
 
-fn smallest(cursors: &[Cursor]) -> Option<Bytes> {
-    cursors.iter().filter_map(|cursor| cursor.peek().map(|(key, _)| key)).min().cloned()
+/// The smallest key of all cursors.
+fn smallest(cursors: &[Cursor]) -> Option<&[u8]> {
+    cursors.iter().filter_map(Cursor::key).min()
 }
 
-/// Moves every cursor past `key`; gives what the newest layer says about it.
-fn take_newest(cursors: &mut [Cursor], key: &Bytes) -> Option<DeltaEntry> {
-    let mut newest = None;
-    for cursor in cursors {
-        let found = cursor.peek().filter(|(known, _)| known == key).cloned();
-        if let Some(entry) = found {
-            cursor.at += 1;
-            newest.get_or_insert(entry);
+/// Moves every cursor past the smallest key; gives what the newest layer says about it.
+fn take_smallest(cursors: &mut [Cursor]) -> Option<DeltaEntry> {
+    let mut newest: Option<(&[u8], &Cursor)> = None;
+    for cursor in cursors.iter() {
+        if let Some(key) = cursor.key()
+            && newest.is_none_or(|(smallest, _)| key < smallest)
+        {
+            newest = Some((key, cursor));
         }
     }
-    newest
+    let (_, cursor) = newest?;
+    let entry = cursor.changes.entry(cursor.at);
+    for cursor in cursors {
+        if cursor.key() == Some(&entry.0[..]) {
+            cursor.at += 1;
+        }
+    }
+    Some(entry)
 }
 
 impl Iterator for Merge {
@@ -277,12 +316,11 @@ impl Iterator for Merge {
 
     fn next(&mut self) -> Option<DeltaEntry> {
         if let [only] = self.cursors.as_mut_slice() {
-            let entry = only.peek().cloned();
+            let entry = (only.at < only.end).then(|| only.changes.entry(only.at));
             only.at += 1;
             return entry;
         }
-        let key = smallest(&self.cursors)?;
-        take_newest(&mut self.cursors, &key)
+        take_smallest(&mut self.cursors)
     }
 }
 
@@ -292,33 +330,22 @@ pub struct LayeredScan {
     store: Peekable<StoreScan>,
 }
 
-impl LayeredScan {
-    fn store_key(&mut self) -> Option<&Bytes> {
-        match self.store.peek() {
-            Some(Ok((key, _))) => Some(key),
-            _ => None,
-        }
-    }
-}
-
 impl Iterator for LayeredScan {
     type Item = Result<(Bytes, Bytes), StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if matches!(self.store.peek(), Some(Err(_))) {
-                self.cursors.clear();
-                return self.store.next();
-            }
             let Some(layered) = smallest(&self.cursors) else { return self.store.next() };
-            if self.store_key().is_some_and(|stored| *stored < layered) {
-                return self.store.next();
+            match self.store.peek() {
+                Some(Err(_)) => {
+                    self.cursors.clear();
+                    return self.store.next();
+                }
+                Some(Ok((stored, _))) if **stored < *layered => return self.store.next(),
+                Some(Ok((stored, _))) if **stored == *layered => drop(self.store.next()),
+                _ => {}
             }
-            if self.store_key() == Some(&layered) {
-                self.store.next();
-            }
-            let newest = take_newest(&mut self.cursors, &layered);
-            if let Some((key, Some(value))) = newest {
+            if let Some((key, Some(value))) = take_smallest(&mut self.cursors) {
                 return Some(Ok((key, value)));
             }
         }

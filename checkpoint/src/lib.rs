@@ -68,7 +68,7 @@ pub use decide::{
 };
 pub use delta::{
     DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, FrozenDelta, KEY_GROUPS_MAX,
-    StateDelta, StateId, key_group,
+    SealedState, SealedStateWriter, StateDelta, StateId, key_group,
 };
 pub use directory::{LocalState, QuarantinedFile, ReplayReport, StateDirectory, replay};
 pub use disk::{
@@ -80,7 +80,7 @@ pub use ids::{
     CheckpointId, CheckpointRef, Fingerprint, FingerprintPart, InvalidJobName, JobName, LineageId,
     Nonce, OwnerId, RandomError, TopicId,
 };
-pub use layered_state::{AppliedStep, LayeredScan, LayeredState};
+pub use layered_state::{AppliedStep, DirtyBytes, LayeredScan, LayeredState};
 pub use ledger_record::LedgerRecord;
 pub use meta::Meta;
 pub use positions::{JobStatus, Positions, SourcePosition, Watermarks};

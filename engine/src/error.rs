@@ -115,6 +115,14 @@ pub enum GraphError {
         /// What was asked for.
         max_parallelism: u16,
     },
+    /// A function refuses to be opened, or registers a state that can not be.
+    #[error("operator {uid:?} can not be opened: {reason}")]
+    InvalidFunction {
+        /// The operator.
+        uid: String,
+        /// What it said.
+        reason: String,
+    },
     /// Nothing is written anywhere.
     #[error("the job has no sink: end at least one stream with .sink_to(...)")]
     NoSink,

@@ -1,6 +1,7 @@
 //! End-to-end tests: exactly-once, interoperability, errors, the command line. This library is their harness.
 //!
 //! - [`flights`]: the flights job as a process, its data, and the expected answers.
+//! - [`keyed_state`]: a job with every kind of state and timers, and what it must write.
 //! - [`records`]: records written and read by our client, for comparison with Java's.
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
 //! - [`raw_producer`]: what no well-behaved client sends.
@@ -17,6 +18,7 @@
 )]
 
 pub mod flights;
+pub mod keyed_state;
 mod local_broker;
 pub mod random;
 pub mod raw_producer;

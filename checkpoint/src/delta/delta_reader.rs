@@ -2,12 +2,17 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::delta_writer::{BLOCK, BLOCK_BYTES_MAX, HEADER, KIND_BLOCK, KIND_END};
-use super::{DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, StateId, key_group};
-use crate::codec::{FormatError, Reader, bounded};
+use super::changes::ENTRY_BYTES_MAX;
+use super::delta_writer::{
+    BLOCK, BLOCK_BYTES_MAX, HEADER, HEADER_2, KIND_END, KIND_PACKED, KIND_STORED,
+};
+use super::{
+    Changes, DeltaDigest, DeltaError, DeltaHeader, DeltaSummary, SealedStateWriter, StateId,
+    key_group,
+};
+use crate::codec::{FormatError, Frame, Reader, bounded};
 use crate::ids::{CheckpointId, CheckpointRef, Fingerprint, Nonce};
 use crate::ledger_record::decode_job;
 use crate::positions::{JobStatus, Positions, decode_watermarks};
@@ -30,25 +35,26 @@ impl From<DeltaError> for ReadError {
 pub(crate) fn read_delta(
     source: &mut dyn Read,
     file_bytes: u64,
-    mut visit: impl FnMut(StateId, Vec<DeltaEntry>),
+    mut visit: impl FnMut(StateId, Changes),
 ) -> Result<DeltaSummary, ReadError> {
     let mut file = HashedFile { source, at: 0, file_bytes, digest: Box::new(Xxh3::new()) };
-    let header = read_header(&mut file)?;
+    let (header, version) = read_header(&mut file)?;
     let (mut blocks, mut entries, mut last) = (0, 0, None);
     loop {
         let at_byte = file.at;
-        let kind = file.take(1)?;
-        match kind.first() {
-            Some(&KIND_BLOCK) => {}
-            Some(&KIND_END) => break,
+        let kind = file.take(1)?.first().copied().unwrap_or(KIND_END);
+        match kind {
+            KIND_PACKED => {}
+            KIND_STORED if version >= HEADER.version => {}
+            KIND_END => break,
             _ => {
                 let source = FormatError::Invalid { what: BLOCK, reason: "its kind is unknown" };
                 return Err(DeltaError::Block { block: blocks, at_byte, source }.into());
             }
         }
         let damaged = |source| DeltaError::Block { block: blocks, at_byte, source };
-        let raw = read_block(&mut file, damaged)?;
-        let (state, decoded) = decode_block(raw, &mut last).map_err(damaged)?;
+        let raw = read_block(&mut file, kind, damaged)?;
+        let (state, decoded) = decode_block(&raw, &mut last).map_err(damaged)?;
         blocks += 1;
         entries += decoded.len() as u64;
         visit(state, decoded);
@@ -90,15 +96,19 @@ impl HashedFile<'_> {
 /// Magic, version and length at the front of the header.
 const HEADER_HEAD_BYTES: usize = 14;
 
-fn read_header(file: &mut HashedFile<'_>) -> Result<DeltaHeader, ReadError> {
+/// The header and the file's format version.
+fn read_header(file: &mut HashedFile<'_>) -> Result<(DeltaHeader, u16), ReadError> {
     let mut frame = file.take(HEADER_HEAD_BYTES)?;
-    let total = HEADER.total_bytes(&frame).map_err(DeltaError::Header)?;
+    let is_old = frame.get(8..10) == Some(&HEADER_2.version.to_be_bytes()[..]);
+    let kind = if is_old { HEADER_2 } else { HEADER };
+    let total = kind.total_bytes(&frame).map_err(DeltaError::Header)?;
     frame.extend(file.take(total - HEADER_HEAD_BYTES)?);
-    Ok(decode_header(&frame).map_err(DeltaError::Header)?)
+    let header = decode_header(kind, &frame).map_err(DeltaError::Header)?;
+    Ok((header, kind.version))
 }
 
-fn decode_header(frame: &[u8]) -> Result<DeltaHeader, FormatError> {
-    let mut body = HEADER.open(frame)?;
+fn decode_header(kind: Frame, frame: &[u8]) -> Result<DeltaHeader, FormatError> {
+    let mut body = kind.open(frame)?;
     let job = decode_job(&mut body)?;
     let checkpoint = CheckpointId(body.u64()?);
     let nonce = Nonce(body.id()?);
@@ -128,19 +138,27 @@ fn decode_header(frame: &[u8]) -> Result<DeltaHeader, FormatError> {
 /// Reads one block behind its kind byte; gives the raw bytes.
 fn read_block(
     file: &mut HashedFile<'_>,
+    kind: u8,
     damaged: impl Fn(FormatError) -> DeltaError,
-) -> Result<Bytes, ReadError> {
+) -> Result<Vec<u8>, ReadError> {
     let head = file.take(8)?;
     let mut lengths = Reader::new(BLOCK, &head);
     let packed_bytes = lengths.u32().map_err(&damaged)? as usize;
     let raw_bytes = lengths.u32().map_err(&damaged)? as usize;
     let packed = file.take(packed_bytes)?;
     let crc = file.take(4)?;
-    let mut covered = crc32c::crc32c(&[KIND_BLOCK]);
+    let mut covered = crc32c::crc32c(&[kind]);
     covered = crc32c::crc32c_append(covered, &head);
     covered = crc32c::crc32c_append(covered, &packed);
     if crc != covered.to_be_bytes() {
         return Err(damaged(FormatError::ChecksumMismatch { what: BLOCK }).into());
+    }
+    if kind == KIND_STORED {
+        if raw_bytes != packed_bytes {
+            let reason = "its two lengths differ though it is stored as it is";
+            return Err(damaged(FormatError::Invalid { what: BLOCK, reason }).into());
+        }
+        return Ok(packed);
     }
     // LZ4 cannot expand more than 255 times.
     let limit = packed_bytes.saturating_mul(255).min(BLOCK_BYTES_MAX);
@@ -149,37 +167,50 @@ fn read_block(
     let raw = raw.filter(|raw| raw.len() == raw_bytes).ok_or_else(|| {
         damaged(FormatError::Invalid { what: BLOCK, reason: "it cannot be decompressed" })
     })?;
-    Ok(raw.into())
+    Ok(raw)
 }
 
-/// Entries of a block as slices of it. `last` is the state and key before, which must be smaller.
+/// Entries of a block. `last` is the state and key before, which must be smaller.
 fn decode_block(
-    raw: Bytes,
-    last: &mut Option<(StateId, Bytes)>,
-) -> Result<(StateId, Vec<DeltaEntry>), FormatError> {
-    let mut reader = Reader::new(BLOCK, &raw);
+    raw: &[u8],
+    last: &mut Option<(StateId, Vec<u8>)>,
+) -> Result<(StateId, Changes), FormatError> {
+    let mut reader = Reader::new(BLOCK, raw);
     let state = StateId { operator_uid: reader.string()?, state_name: reader.string()? };
-    let mut entries = Vec::new();
+    let mut entries = SealedStateWriter::new(state.clone(), 0);
+    let mut before = match last.take() {
+        Some((last_state, last_key)) if last_state == state => Some(last_key),
+        Some((last_state, _)) if last_state > state => {
+            return Err(reader.invalid("its states are not sorted"));
+        }
+        _ => None,
+    };
     while reader.rest() > 0 {
         let key_bytes = reader.u32()? as usize;
-        let key = raw.slice_ref(reader.take(key_bytes)?);
-        let value = if reader.boolean()? {
-            let value_bytes = reader.u32()? as usize;
-            Some(raw.slice_ref(reader.take(value_bytes)?))
-        } else {
-            None
-        };
-        if key_group(&key).is_none() {
+        bounded(BLOCK, key_bytes, ENTRY_BYTES_MAX)?;
+        let key = reader.take(key_bytes)?;
+        if key_group(key).is_none() {
             return Err(reader.invalid("a key has no valid key group"));
         }
-        let before = last.take();
-        if before.is_some_and(|(last_state, last_key)| (&last_state, &last_key) >= (&state, &key)) {
+        if before.as_ref().is_some_and(|before| before.as_slice() >= key) {
             return Err(reader.invalid("its keys are not sorted"));
         }
-        *last = Some((state.clone(), key.clone()));
-        entries.push((key, value));
+        if reader.boolean()? {
+            let value_bytes = reader.u32()? as usize;
+            bounded(BLOCK, value_bytes, ENTRY_BYTES_MAX)?;
+            entries.put(&[key]).extend_from_slice(reader.take(value_bytes)?);
+        } else {
+            entries.delete(&[key]);
+        }
+        let before = before.get_or_insert_default();
+        before.clear();
+        before.extend_from_slice(key);
     }
-    Ok((state, entries))
+    if let Some(key) = before {
+        *last = Some((state.clone(), key));
+    }
+    let entries = entries.finish().map_err(|_| reader.invalid("an entry is too long"))?;
+    Ok((state, entries.changes))
 }
 
 /// Counters, digest and checksum behind the kind byte of the end.

@@ -1,5 +1,6 @@
 //! Delta files: the state changes of one checkpoint, durable before its transaction is committed.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 
+mod changes;
 mod delta_reader;
 mod delta_writer;
 
+pub(crate) use changes::Changes;
+pub use changes::{SealedState, SealedStateWriter};
 pub(crate) use delta_reader::{ReadError, read_delta};
 pub(crate) use delta_writer::{DeltaWriter, WriteError};
 
@@ -43,7 +47,7 @@ impl fmt::Display for StateId {
 /// delete.
 pub type DeltaEntry = (Bytes, Option<Bytes>);
 
-/// Changes of one state by one worker, keys strictly ascending.
+/// Changes of one state by one worker, keys strictly ascending: the plain form of a [`SealedState`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDelta {
     /// The state.
@@ -57,63 +61,69 @@ pub struct StateDelta {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrozenDelta {
     /// Per state, all changes with strictly ascending keys.
-    states: BTreeMap<StateId, Arc<Vec<DeltaEntry>>>,
+    states: BTreeMap<StateId, Arc<Changes>>,
     bytes: usize,
 }
 
 impl FrozenDelta {
-    /// Merges the changes of all workers, which own disjoint key groups. Entries are moved, not copied.
+    /// Sorts and merges the changes of all workers, which own disjoint key groups. Takes the time of a sort: off the
+    /// workers. Keys and values stay where they are.
     ///
     /// # Errors
     ///
-    /// [`DeltaError::Unsorted`] if keys of one part are not strictly ascending,
+    /// [`DeltaError::Unsorted`] if keys of a part that says that they ascend do not,
     /// [`DeltaError::KeyGroup`] for a key without a key group below [`KEY_GROUPS_MAX`], and
-    /// [`DeltaError::Overlap`] if two parts change the same key.
-    pub fn from_parts(parts: impl IntoIterator<Item = StateDelta>) -> Result<Self, DeltaError> {
-        let mut runs: BTreeMap<StateId, Vec<Vec<DeltaEntry>>> = BTreeMap::new();
-        for StateDelta { state, entries } in parts {
-            if entries.iter().any(|(key, _)| key_group(key).is_none()) {
+    /// [`DeltaError::Overlap`] if a key is changed twice.
+    pub fn from_parts<P>(parts: impl IntoIterator<Item = P>) -> Result<Self, DeltaError>
+    where
+        P: Into<SealedState>,
+    {
+        let mut runs: BTreeMap<StateId, Vec<Changes>> = BTreeMap::new();
+        for part in parts {
+            let SealedState { state, mut changes, ascending } = part.into();
+            if !changes.have_key_groups() {
                 return Err(DeltaError::KeyGroup { state });
             }
-            if !strictly_ascending(&entries) {
-                return Err(DeltaError::Unsorted { state });
+            match changes.disorder() {
+                None => {}
+                Some(_) if ascending => return Err(DeltaError::Unsorted { state }),
+                Some(_) => changes.sort(),
             }
-            if !entries.is_empty() {
-                runs.entry(state).or_default().push(entries);
+            if changes.len() > 0 {
+                runs.entry(state).or_default().push(changes);
             }
         }
         let mut frozen = Self::default();
         for (state, mut runs) in runs {
-            runs.sort_by(|one, other| first_key(one).cmp(&first_key(other)));
-            let mut entries = Vec::with_capacity(runs.iter().map(Vec::len).sum());
-            runs.into_iter().for_each(|run| entries.extend(run));
-            if !strictly_ascending(&entries) {
-                // Key groups of workers interleave. The stable sort finds the runs and merges them.
-                entries.sort_by(|one, other| one.0.cmp(&other.0));
+            runs.sort_by(|one, other| one.first_key().cmp(other.first_key()));
+            let mut merged = Changes::default();
+            runs.into_iter().for_each(|run| merged.append(run));
+            if merged.disorder() == Some(Ordering::Greater) {
+                // Key groups of workers interleave.
+                merged.sort();
             }
-            if !strictly_ascending(&entries) {
+            if merged.disorder().is_some() {
                 return Err(DeltaError::Overlap { state });
             }
-            frozen.insert_sorted(state, entries);
+            frozen.insert_sorted(state, merged);
         }
         Ok(frozen)
     }
 
     /// Adds a state, or more changes behind those it has.
-    pub(crate) fn insert_sorted(&mut self, state: StateId, mut entries: Vec<DeltaEntry>) {
-        self.bytes += entries.iter().map(entry_bytes).sum::<usize>();
-        Arc::make_mut(self.states.entry(state).or_default()).append(&mut entries);
+    pub(crate) fn insert_sorted(&mut self, state: StateId, changes: Changes) {
+        self.bytes += changes.bytes();
+        Arc::make_mut(self.states.entry(state).or_default()).append(changes);
     }
 
-    /// The changes of one state, keys strictly ascending.
-    #[must_use]
-    pub fn changes(&self, state: &StateId) -> &[DeltaEntry] {
-        self.states.get(state).map_or(&[], |entries| entries.as_slice())
+    /// The changes of one state in the order of their keys; slices of what is held here.
+    pub fn changes(&self, state: &StateId) -> impl Iterator<Item = DeltaEntry> + '_ {
+        self.states.get(state).into_iter().flat_map(|changes| changes.iter())
     }
 
-    /// The same, to be kept apart from the rest.
-    pub(crate) fn shared_changes(&self, state: &StateId) -> Option<Arc<Vec<DeltaEntry>>> {
-        self.states.get(state).map(Arc::clone)
+    /// The same, to be looked into and to be kept apart from the rest.
+    pub(crate) fn shared_changes(&self, state: &StateId) -> Option<&Arc<Changes>> {
+        self.states.get(state)
     }
 
     /// The states that changed, in order.
@@ -130,7 +140,7 @@ impl FrozenDelta {
     /// Number of changes.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.states.values().map(|entries| entries.len()).sum()
+        self.states.values().map(|changes| changes.len()).sum()
     }
 
     /// Whether nothing changed.
@@ -138,19 +148,6 @@ impl FrozenDelta {
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
-}
-
-fn first_key(run: &[DeltaEntry]) -> Option<&Bytes> {
-    run.first().map(|(key, _)| key)
-}
-
-fn strictly_ascending(entries: &[DeltaEntry]) -> bool {
-    entries.is_sorted_by(|one, other| one.0 < other.0)
-}
-
-/// Memory of one change: key, value and the two handles.
-pub(crate) fn entry_bytes((key, value): &DeltaEntry) -> usize {
-    key.len() + value.as_ref().map_or(0, Bytes::len) + size_of::<DeltaEntry>()
 }
 
 /// Key groups are numbers below this (Flink's bound on max parallelism is the same, 2¹⁵).
@@ -227,6 +224,12 @@ pub enum DeltaError {
     /// A key does not begin with a key group below [`KEY_GROUPS_MAX`] (a bug of the caller).
     #[error("a key of state {state} has no valid key group")]
     KeyGroup {
+        /// The state.
+        state: StateId,
+    },
+    /// A key or a value is longer than a delta file can hold: 512 MiB.
+    #[error("a key or a value of state {state} is longer than 512 MiB")]
+    TooLong {
         /// The state.
         state: StateId,
     },

@@ -319,7 +319,7 @@ impl StateDirectory {
         &self,
         path: &Path,
         at: CheckpointRef,
-        visit: impl FnMut(crate::StateId, Vec<crate::DeltaEntry>),
+        visit: impl FnMut(crate::StateId, crate::delta::Changes),
     ) -> Result<Result<DeltaSummary, DeltaError>, StateError> {
         let opened = self.disk.open(path).map_err(io_error("opening", path))?;
         let Some((mut reader, bytes)) = opened else {

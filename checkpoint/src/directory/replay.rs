@@ -33,9 +33,8 @@ pub fn replay(
             if store.applied(state)?.is_some_and(|applied| applied.checkpoint >= at.checkpoint) {
                 continue;
             }
-            let changes = delta.changes(state);
-            store.ingest(state, *at, &mut changes.iter().cloned())?;
-            report.entries += changes.len();
+            let mut changes = delta.changes(state).inspect(|_| report.entries += 1);
+            store.ingest(state, *at, &mut changes)?;
         }
         report.deltas += 1;
     }

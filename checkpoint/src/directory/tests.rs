@@ -259,7 +259,8 @@ fn a_flipped_bit_or_a_cut_anywhere_in_a_delta_is_noticed() {
         check(&|bytes| bytes.truncate(byte), format!("cut at {byte}"));
     }
     check(&|bytes| bytes.push(0), "one byte more".into());
-    assert_eq!(put_aside, length * 4 + 1 - 6, "all but the two version bytes");
+    // Of the two version bytes one bit makes the older version, whose checksum fails then.
+    assert_eq!(put_aside, length * 4 + 1 - 5, "all but the two version bytes");
 }
 
 #[test]

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use millstream_checkpoint::StateId;
 
 use super::stream_execution_environment::Program;
-use super::{AggregateFunction, DataStream, Keyed, WindowedStream};
-use crate::error::OperatorError;
+use super::{AggregateFunction, DataStream, Keyed, KeyedProcessFunction, WindowedStream};
+use crate::coordinator::error_chain;
+use crate::error::{GraphError, OperatorError};
 use crate::exchange::{InputGate, KeyPartitioner, KeyedBatch};
 use crate::graph::{
     BuildContext, Connectors, OperatorDescription, OperatorInfo, StateDescription, Stream,
 };
-use crate::operator::{Collector, RunningAggregate};
-use crate::state::{StateCodec, ValueState};
+use crate::operator::{Collector, KeyedProcess, RunningAggregate, processing_time_name};
+use crate::state::{KeyedStateBackend, RuntimeContext, StateCodec, ValueTable};
 use crate::task::{GateTask, ProcessBatch};
+use crate::time::WATERMARK_MIN;
 use crate::window::TumblingEventTimeWindows;
 
 /// A stream partitioned by key: elements of one key meet at the worker that owns the key's group.
@@ -53,6 +55,21 @@ where
     {
         let info = self.program.operator("aggregate");
         DataStream::new(RunningAggregateNode { info, edge: self.edge, function }, self.program)
+    }
+
+    /// Runs a function with state and timers of its own. Both are stored under `uid`.
+    pub fn process<P>(self, uid: &str, function: P) -> DataStream<KeyedProcessNode<S, K, F, P>>
+    where
+        P: KeyedProcessFunction<Key = K, Input = S::Item>,
+    {
+        let mut info = self.program.operator("process");
+        info.set_uid(uid);
+        let states = describe_states(uid, &function).unwrap_or_else(|error| {
+            let reason = error_chain(&error);
+            self.program.refuse(GraphError::InvalidFunction { uid: uid.to_owned(), reason });
+            Vec::new()
+        });
+        DataStream::new(KeyedProcessNode { info, edge: self.edge, function, states }, self.program)
     }
 
     /// Collects elements into windows of event time.
@@ -112,7 +129,7 @@ where
         let operator = RunningAggregate {
             function: self.function.clone(),
             key: PhantomData::<fn() -> K>,
-            accumulators: ValueState::new(
+            accumulators: ValueTable::new(
                 StateId::new(Arc::clone(&uid), ACCUMULATORS),
                 context.state(),
                 context.first_checkpoint(),
@@ -132,12 +149,83 @@ where
     fn describe(&self, operators: &mut Vec<OperatorDescription>) {
         self.edge.upstream.describe(operators);
         let schema = format!("{} -> {}", K::schema(), A::Accumulator::schema());
-        operators.push(self.info.describe(vec![StateDescription { name: ACCUMULATORS, schema }]));
+        operators
+            .push(self.info.describe(vec![StateDescription { name: ACCUMULATORS.into(), schema }]));
     }
 
     fn connectors(&self, connectors: &mut Connectors) {
         self.edge.upstream.connectors(connectors);
     }
+}
+
+/// Node of [`KeyedStream::process`].
+pub struct KeyedProcessNode<S, K, F, P> {
+    info: OperatorInfo,
+    edge: KeyedEdge<S, K, F>,
+    function: P,
+    states: Vec<StateDescription>,
+}
+
+impl<S, K, F, P> Stream for KeyedProcessNode<S, K, F, P>
+where
+    S: Stream,
+    K: StateCodec + Send,
+    F: FnMut(&S::Item) -> K + Clone + Send + 'static,
+    P: KeyedProcessFunction<Key = K, Input = S::Item>,
+{
+    type Item = P::Output;
+
+    fn attach<D>(&self, context: &mut BuildContext<'_>, downstream: D) -> Result<(), OperatorError>
+    where
+        D: Collector<Self::Item> + 'static,
+    {
+        let uid = Arc::clone(&self.info.uid);
+        let mut states = KeyedStateBackend::new(context.state_place(&uid));
+        let time = states.time_mut();
+        time.watermark = context.restored_watermark(&uid).unwrap_or(WATERMARK_MIN);
+        let processing_time = context.restored_watermark(&processing_time_name(&uid));
+        time.processing_ms = processing_time.unwrap_or(0);
+        let operator = KeyedProcess {
+            function: self.function.clone(),
+            states,
+            worker: context.worker(),
+            parallelism: context.parallelism(),
+            clock: context.clock(),
+            forwarded: WATERMARK_MIN,
+            clock_runs: true,
+            counters: context.counters(&uid),
+            uid,
+            downstream,
+        };
+        self.edge.attach(context, self.info.position, operator)
+    }
+
+    fn set_uid(&mut self, uid: &str) {
+        self.info.set_uid(uid);
+    }
+
+    fn describe(&self, operators: &mut Vec<OperatorDescription>) {
+        self.edge.upstream.describe(operators);
+        operators.push(self.info.describe(self.states.clone()));
+    }
+
+    fn connectors(&self, connectors: &mut Connectors) {
+        self.edge.upstream.connectors(connectors);
+    }
+}
+
+/// The states that a function registers, found by opening a copy of it over nothing.
+fn describe_states<P: KeyedProcessFunction>(
+    uid: &str,
+    function: &P,
+) -> Result<Vec<StateDescription>, OperatorError> {
+    let mut states = KeyedStateBackend::in_memory(uid).map_err(OperatorError::new)?;
+    function.clone().open(&mut RuntimeContext::of_backend::<P::Key>(&mut states))?;
+    // The timers' keys hold the key too.
+    let key = P::Key::schema();
+    let schema = |schema: String| if schema.is_empty() { format!("timers {key}") } else { schema };
+    let described = states.schemas();
+    Ok(described.map(|(name, own)| StateDescription { name, schema: schema(own) }).collect())
 }
 
 const ACCUMULATORS: &str = "accumulators";
@@ -151,6 +239,12 @@ impl<S, K, F> fmt::Debug for KeyedStream<S, K, F> {
 impl<S, K, F> fmt::Debug for KeyedEdge<S, K, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedEdge").finish_non_exhaustive()
+    }
+}
+
+impl<S, K, F, P> fmt::Debug for KeyedProcessNode<S, K, F, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedProcessNode").field("info", &self.info).finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@ mod fold;
 mod functions;
 mod keyed_stream;
 mod options;
+mod process_function;
 mod raw_stream;
 mod restart_strategy;
 mod sink;
@@ -19,6 +20,9 @@ pub use fold::{Fold, fold};
 pub use functions::{AggregateFunction, Count, Keyed};
 pub use keyed_stream::KeyedStream;
 pub use options::OptionError;
+pub use process_function::{
+    KeyedProcessFunction, OutputCollector, ProcessContext, TimeDomain, TimerService,
+};
 pub use raw_stream::RawStream;
 pub use restart_strategy::RestartStrategy;
 pub use sink::{Sink, SinkContext, SinkWriter, Writer};

@@ -56,6 +56,8 @@ pub(crate) struct Program(Arc<Mutex<ProgramState>>);
 struct ProgramState {
     operators: usize,
     pipelines: Vec<Pipeline>,
+    /// The first thing wrong with what was described.
+    error: Option<GraphError>,
 }
 
 impl StreamExecutionEnvironment {
@@ -251,9 +253,17 @@ impl StreamExecutionEnvironment {
     ///
     /// # Errors
     ///
-    /// [`GraphError`] if it has no sink, two operators with one uid, or an impossible parallelism.
+    /// [`GraphError`] if it has no sink, two operators with one uid, an impossible parallelism, or a function that can not be
+    /// opened.
     pub fn into_job_graph(self) -> Result<JobGraph, GraphError> {
-        JobGraph::new(self.config, std::mem::take(&mut self.program.lock().pipelines))
+        let (error, pipelines) = {
+            let mut program = self.program.lock();
+            (program.error.take(), std::mem::take(&mut program.pipelines))
+        };
+        match error {
+            Some(error) => Err(error),
+            None => JobGraph::new(self.config, pipelines),
+        }
     }
 }
 
@@ -263,6 +273,11 @@ impl Program {
         let mut program = self.lock();
         program.operators += 1;
         OperatorInfo::new(kind, program.operators)
+    }
+
+    /// Remembers that something that was described can not run.
+    pub(crate) fn refuse(&self, error: GraphError) {
+        self.lock().error.get_or_insert(error);
     }
 
     /// Adds a pipeline and gives its index.

@@ -96,7 +96,7 @@ where
         self.edge.upstream.describe(operators);
         let (key, accumulator) = (K::schema(), A::Accumulator::schema());
         let schema = format!("{} {key} -> {accumulator}", self.assigner.schema());
-        operators.push(self.info.describe(vec![StateDescription { name: PANES, schema }]));
+        operators.push(self.info.describe(vec![StateDescription { name: PANES.into(), schema }]));
     }
 
     fn connectors(&self, connectors: &mut Connectors) {

@@ -208,7 +208,8 @@ impl Attempt<'_> {
                 phase: "a worker did not let the barrier pass; a user's function may hang, or its output waits for a broker",
             }));
         };
-        let sealed = Sealed::join(parts, &self.parent, self.nonce, status)?;
+        // Sorts the changes of all workers.
+        let sealed = block_in_place(|| Sealed::join(parts, &self.parent, self.nonce, status))?;
         statistics.sealed(begun, sealed.timing(), Instant::now());
         match self.standing.commit(sealed, &self.parent, deadline, statistics).await? {
             Outcome::RollBack(reason) => Ok(Some(reason)),

@@ -129,7 +129,7 @@ impl Standing {
         let tag = sealed.at.checkpoint.0;
         let delta = Arc::new(sealed.delta);
         statistics.state_bytes = delta.bytes() as u64;
-        statistics.dirty_keys = delta.states().map(|state| delta.changes(state).len() as u64).sum();
+        statistics.dirty_keys = delta.entries() as u64;
         self.layered.push_frozen(sealed.at, Arc::clone(&delta))?;
         crash_point(Step::Sealed);
         if mutant(Mutant::ApplyBeforeCommit) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use millstream_checkpoint::{
@@ -250,10 +249,7 @@ impl JobMaster {
                 tokio::time::Instant::now(),
             ),
             checkpoint_timeout: config.checkpoints.timeout,
-            dirty: DirtyBytes {
-                workers: Arc::new(AtomicUsize::new(0)),
-                layered: Arc::clone(&standing.layered),
-            },
+            dirty: DirtyBytes { layered: Arc::clone(&standing.layered) },
             monitor: &self.monitor,
             stop: &self.stop,
             standing,

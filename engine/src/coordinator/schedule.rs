@@ -1,7 +1,6 @@
 //! When the next checkpoint is due.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use millstream_checkpoint::LayeredState;
@@ -88,14 +87,14 @@ impl CheckpointSchedule {
 /// Bytes of state that were changed and are not in the store yet: what the workers hold, counted by them, and what is frozen.
 #[derive(Clone, Debug)]
 pub(crate) struct DirtyBytes {
-    pub(crate) workers: Arc<AtomicUsize>,
     pub(crate) layered: Arc<LayeredState>,
 }
 
 impl DirtyBytes {
     pub(crate) fn bytes(&self) -> usize {
         let (confirmed, unconfirmed) = self.layered.pending_bytes();
-        self.workers.load(Ordering::Relaxed).saturating_add(confirmed).saturating_add(unconfirmed)
+        let active = self.layered.dirty_bytes().bytes();
+        active.saturating_add(confirmed).saturating_add(unconfirmed)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::api::{ExecutionConfig, SinkContext, SourceContext};
 use crate::error::{Bug, OperatorError};
 use crate::exchange::{Channel, ChannelMatrix};
 use crate::metrics::{Counters, JobMetrics};
-use crate::state::KeyGroups;
+use crate::state::{KeyGroups, Place};
 use crate::task::{Task, WorkerNotifier};
 use crate::time::Clock;
 
@@ -62,6 +62,22 @@ impl BuildContext<'_> {
 
     pub(crate) fn state(&self) -> Arc<LayeredState> {
         Arc::clone(&self.shared.restore.state)
+    }
+
+    /// What the keyed states of the operator `uid` have in common.
+    pub(crate) fn state_place(&self, uid: &Arc<str>) -> Place {
+        Place {
+            uid: Arc::clone(uid),
+            layered: self.state(),
+            key_groups: self.key_groups(),
+            owned: self.key_groups().range_of(self.worker),
+            first_checkpoint: self.first_checkpoint(),
+            cache_entries: self.state_cache_entries(),
+        }
+    }
+
+    pub(crate) fn parallelism(&self) -> usize {
+        self.shared.config.parallelism
     }
 
     pub(crate) fn first_checkpoint(&self) -> u64 {

@@ -153,7 +153,8 @@ impl JobGraph {
                 state_name,
                 schema,
             };
-            let states = operator.states.iter().map(move |state| part(state.name, &state.schema));
+            let states =
+                operator.states.iter().map(move |state| part(&*state.name, &*state.schema));
             std::iter::once(part("", "")).chain(states)
         });
         Fingerprint::of(std::iter::once(key_groups).chain(parts))

@@ -68,7 +68,7 @@ pub struct OperatorDescription {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDescription {
     /// The state's name within the operator.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// Key, value and layout, in a stable spelling.
     pub schema: String,
 }

@@ -8,7 +8,7 @@ use crate::api::{AggregateFunction, Keyed};
 use crate::error::OperatorError;
 use crate::exchange::{CheckpointBarrier, KeyedBatch, KeyedElement};
 use crate::metrics::Counters;
-use crate::state::{StateCodec, ValueState};
+use crate::state::{SealBudget, StateCodec, ValueTable};
 use crate::task::{ProcessBatch, SnapshotContext};
 use crate::time::WatermarkStatus;
 
@@ -20,7 +20,7 @@ where
     pub(crate) uid: Arc<str>,
     pub(crate) function: A,
     pub(crate) key: PhantomData<fn() -> K>,
-    pub(crate) accumulators: ValueState<A::Accumulator>,
+    pub(crate) accumulators: ValueTable<A::Accumulator>,
     pub(crate) counters: Counters,
     pub(crate) downstream: D,
 }
@@ -51,6 +51,16 @@ where
         }
         Ok(())
     }
+
+    fn seal_some(
+        &mut self,
+        snapshot: &mut SnapshotContext,
+        budget: &mut SealBudget,
+    ) -> Result<bool, OperatorError> {
+        self.accumulators
+            .seal_some(budget, |changes| snapshot.add_state(changes))
+            .map_err(|error| error.in_operator(&self.uid))
+    }
 }
 
 impl<K, A, D> Output for RunningAggregate<K, A, D>
@@ -78,11 +88,9 @@ where
         barrier: CheckpointBarrier,
         snapshot: &mut SnapshotContext,
     ) -> Result<(), OperatorError> {
-        let delta = self
-            .accumulators
-            .seal(barrier.checkpoint)
+        self.accumulators
+            .freeze(barrier.checkpoint)
             .map_err(|error| error.in_operator(&self.uid))?;
-        snapshot.add_state(delta);
         self.downstream.on_barrier(barrier, snapshot)
     }
 

@@ -6,6 +6,7 @@
 mod aggregate;
 mod filter;
 mod flat_map;
+mod keyed_process;
 mod map;
 mod sink;
 mod window;
@@ -13,6 +14,7 @@ mod window;
 pub(crate) use aggregate::RunningAggregate;
 pub(crate) use filter::Filter;
 pub(crate) use flat_map::FlatMap;
+pub(crate) use keyed_process::{KeyedProcess, processing_time_name};
 pub(crate) use map::{Map, RawMap, RawTryMap, TryMap};
 pub(crate) use sink::SinkOperator;
 pub(crate) use window::WindowAggregate;

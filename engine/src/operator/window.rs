@@ -7,7 +7,7 @@ use crate::api::AggregateFunction;
 use crate::error::OperatorError;
 use crate::exchange::{CheckpointBarrier, KeyedBatch, KeyedElement};
 use crate::metrics::Counters;
-use crate::state::StateCodec;
+use crate::state::{SealBudget, StateCodec};
 use crate::task::{ProcessBatch, SnapshotContext};
 use crate::time::{WATERMARK_MIN, WatermarkStatus};
 use crate::window::{OpenWindows, TumblingEventTimeWindows, WindowResult};
@@ -57,6 +57,16 @@ where
         Ok(())
     }
 
+    fn seal_some(
+        &mut self,
+        snapshot: &mut SnapshotContext,
+        budget: &mut SealBudget,
+    ) -> Result<bool, OperatorError> {
+        self.windows
+            .seal_some(budget, |changes| snapshot.add_state(changes))
+            .map_err(|error| error.in_operator(&self.uid))
+    }
+
     fn has_backlog(&self) -> bool {
         self.forwarded < self.watermark
     }
@@ -66,7 +76,8 @@ where
     fn drain_backlog(&mut self) -> Result<(), OperatorError> {
         let mut results = 0;
         while results < UNIT_RESULTS {
-            let Some(pane) = self.windows.take_closed(self.watermark) else {
+            let closed = self.windows.take_closed(self.watermark);
+            let Some(pane) = closed.map_err(|error| error.in_operator(&self.uid))? else {
                 self.forwarded = self.watermark;
                 return self.downstream.on_watermark(self.watermark);
             };
@@ -118,9 +129,7 @@ where
         barrier: CheckpointBarrier,
         snapshot: &mut SnapshotContext,
     ) -> Result<(), OperatorError> {
-        let delta =
-            self.windows.seal(barrier.checkpoint).map_err(|error| error.in_operator(&self.uid))?;
-        snapshot.add_state(delta);
+        self.windows.freeze(barrier.checkpoint).map_err(|error| error.in_operator(&self.uid))?;
         if self.watermark > WATERMARK_MIN {
             snapshot.add_watermark(&self.uid, self.watermark);
         }

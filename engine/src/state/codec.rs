@@ -39,6 +39,10 @@ impl CodecError {
     fn new<T>(action: &'static str, cause: impl ToString) -> Self {
         Self { action, type_name: std::any::type_name::<T>(), cause: cause.to_string() }
     }
+
+    pub(crate) fn decode<T>(cause: &str) -> Self {
+        Self::new::<T>("decode", cause)
+    }
 }
 
 impl<T> StateCodec for T

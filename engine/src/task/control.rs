@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use millstream_checkpoint::{Positions, StateDelta, Watermarks};
+use millstream_checkpoint::{Positions, SealedState, Watermarks};
 
 use super::WorkerNotifier;
 use crate::error::OperatorError;
@@ -29,8 +29,8 @@ pub struct SealedSnapshot {
     pub checkpoint: u64,
     /// Index of the worker.
     pub worker: usize,
-    /// Changes of keyed state since the checkpoint before.
-    pub states: Vec<StateDelta>,
+    /// Changes of keyed state since the checkpoint before, not sorted yet.
+    pub states: Vec<SealedState>,
     /// Positions of the splits that the worker reads.
     pub positions: Positions,
     /// Watermarks of operators; of several workers the largest counts.
@@ -46,7 +46,7 @@ pub struct BarrierTiming {
     pub first: Instant,
     /// It had passed the last one.
     pub last: Instant,
-    /// How long the worker processed nothing because of it. (A channel that waits for the barrier of another does not count:
+    /// The longest time at a stretch that the worker processed nothing because of it. (A channel that waits for the barrier of another does not count:
     /// the worker has other work meanwhile.)
     pub stall: Duration,
 }

@@ -1,15 +1,33 @@
 //! A chain that is fed by an exchange.
 
-use super::{Snapshots, Task, TaskStatus};
+use std::time::Duration;
+
+use super::{SnapshotContext, Snapshots, Task, TaskStatus};
 use crate::error::OperatorError;
 use crate::exchange::{CheckpointBarrier, GateEvent, InputGate};
 use crate::operator::Output;
+use crate::state::SealBudget;
 use crate::time::{ValveOutput, WATERMARK_MAX, WatermarkStatus};
 
 /// The first operator behind an exchange: takes exchanged batches.
 pub(crate) trait ProcessBatch<B>: Output {
     /// Processes the elements of `batch` in their order and leaves it empty, for its sender to fill again.
     fn process_batch(&mut self, batch: &mut B) -> Result<(), OperatorError>;
+
+    /// Encodes state that the last barrier set aside, as much as the budget allows, and adds it to the snapshot; `true` once
+    /// nothing is left.
+    fn seal_some(
+        &mut self,
+        _snapshot: &mut SnapshotContext,
+        _budget: &mut SealBudget,
+    ) -> Result<bool, OperatorError> {
+        Ok(true)
+    }
+
+    /// How long until there is a backlog by the passing of time alone.
+    fn wakes_in(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether a watermark has set off more output than one unit may have. While it has, nothing but barriers is taken.
     fn has_backlog(&self) -> bool {
@@ -27,6 +45,8 @@ pub(crate) struct GateTask<B, C> {
     gate: InputGate<B>,
     chain: C,
     state: GateState,
+    /// The checkpoint whose state is not all encoded yet.
+    sealing: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +59,7 @@ enum GateState {
 
 impl<B, C> GateTask<B, C> {
     pub(crate) fn new(gate: InputGate<B>, chain: C) -> Self {
-        Self { gate, chain, state: GateState::Running }
+        Self { gate, chain, state: GateState::Running, sealing: None }
     }
 }
 
@@ -97,7 +117,11 @@ where
             Some(GateEvent::Time(output)) => self.on_time(output)?,
             Some(GateEvent::Barrier(barrier)) => {
                 let chain = &mut self.chain;
-                snapshots.pass(barrier.checkpoint, |context| chain.on_barrier(barrier, context))?;
+                let sealed = snapshots.add(barrier.checkpoint, |context| {
+                    chain.on_barrier(barrier, context)?;
+                    chain.seal_some(context, &mut SealBudget::slice())
+                })?;
+                self.sealing = (!sealed).then_some(barrier.checkpoint);
             }
             Some(GateEvent::End) => {
                 self.chain.on_watermark(WATERMARK_MAX)?;
@@ -119,6 +143,21 @@ where
 
     fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError> {
         self.chain.on_checkpoint_confirmed(checkpoint)
+    }
+
+    fn seal(&mut self, snapshots: &mut Snapshots) -> Result<TaskStatus, OperatorError> {
+        let Some(checkpoint) = self.sealing else { return Ok(TaskStatus::Idle) };
+        let chain = &mut self.chain;
+        let sealed = snapshots
+            .add(checkpoint, |context| chain.seal_some(context, &mut SealBudget::slice()))?;
+        if sealed {
+            self.sealing = None;
+        }
+        Ok(TaskStatus::Worked)
+    }
+
+    fn wakes_in(&self) -> Option<Duration> {
+        if self.state == GateState::Running { self.chain.wakes_in() } else { None }
     }
 
     fn is_ended(&self) -> bool {

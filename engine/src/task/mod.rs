@@ -17,6 +17,8 @@ pub(crate) use source_task::{Raw, SourceTask, Typed};
 pub use worker::{StepOutcome, Worker};
 pub use worker_set::WorkerSet;
 
+use std::time::Duration;
+
 use crate::error::OperatorError;
 use crate::exchange::CheckpointBarrier;
 
@@ -43,6 +45,15 @@ pub(crate) trait Task: Send {
         snapshots: &mut Snapshots,
     ) -> Result<(), OperatorError>;
     fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError>;
+    /// Encodes a slice of the state that the last barrier set aside. Called after every unit of input; also while there is
+    /// no input.
+    fn seal(&mut self, _snapshots: &mut Snapshots) -> Result<TaskStatus, OperatorError> {
+        Ok(TaskStatus::Idle)
+    }
+    /// How long until the task has something to do even if nothing comes: a timer in processing time.
+    fn wakes_in(&self) -> Option<Duration> {
+        None
+    }
     /// Whether its input has ended.
     fn is_ended(&self) -> bool;
 }

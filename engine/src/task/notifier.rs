@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 /// Tells one worker that something happened which it may be waiting for: input, capacity, a control message. Cheap to
 /// clone and to call; calls while the worker runs are remembered.
@@ -45,11 +46,27 @@ impl WorkerNotifier {
         if self.take() {
             return;
         }
-        let thread = Some(thread::current());
-        *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        self.name_thread();
         while !self.take() {
             thread::park();
         }
+    }
+
+    /// The same, but for `timeout` at most; may return early.
+    pub(crate) fn wait_timeout(&self, timeout: Duration) {
+        if self.take() {
+            return;
+        }
+        self.name_thread();
+        if !self.take() {
+            thread::park_timeout(timeout);
+            self.take();
+        }
+    }
+
+    fn name_thread(&self) {
+        let thread = Some(thread::current());
+        *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
     fn take(&self) -> bool {
@@ -76,5 +93,10 @@ mod tests {
         let waiting = thread::spawn(move || notifier.wait());
         waker.notify();
         waiting.join().unwrap();
+    }
+
+    #[test]
+    fn a_wait_with_a_timeout_ends_without_a_notification() {
+        WorkerNotifier::new().wait_timeout(Duration::from_millis(1));
     }
 }

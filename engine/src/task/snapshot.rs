@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_checkpoint::{Positions, SourcePosition, StateDelta};
+use millstream_checkpoint::{Positions, SealedState, SourcePosition};
 
 use super::{BarrierTiming, SealedSnapshot};
 
@@ -29,9 +29,9 @@ impl SnapshotContext {
     }
 
     /// Adds the changes of one keyed state.
-    pub fn add_state(&mut self, delta: StateDelta) {
-        if !delta.entries.is_empty() {
-            self.sealed.states.push(delta);
+    pub fn add_state(&mut self, changes: SealedState) {
+        if !changes.is_empty() {
+            self.sealed.states.push(changes);
         }
     }
 
@@ -40,7 +40,8 @@ impl SnapshotContext {
         self.sealed.positions.insert(Arc::clone(uid), position);
     }
 
-    /// Adds the watermark of the operator `uid`.
+    /// Adds the watermark of the operator `uid`, or another time of it that must not go back behind the checkpoint, under a
+    /// name that is no uid.
     pub fn add_watermark(&mut self, uid: &str, watermark: i64) {
         self.sealed.watermarks.push((uid.to_owned(), watermark));
     }
@@ -59,38 +60,41 @@ pub(crate) struct Snapshots {
 #[derive(Debug)]
 struct Pending {
     context: SnapshotContext,
-    passed: usize,
+    /// Tasks that have added all of their part.
+    complete: usize,
 }
 
 impl Snapshots {
-    /// For a worker with `tasks` tasks, each of which every barrier has to pass.
+    /// For a worker with `tasks` tasks, each of which has its part in every checkpoint.
     pub(crate) fn new(worker: usize, tasks: usize) -> Self {
         Self { worker, tasks, pending: BTreeMap::new(), sealed: Vec::new() }
     }
 
-    /// Lets the barrier of `checkpoint` pass one task; once it has passed all of them the snapshot is sealed.
-    pub(crate) fn pass<E>(
+    /// Lets one task add its part of `checkpoint`; `add` says whether that was all of it. Once all tasks have added theirs the
+    /// snapshot is sealed. Gives what `add` said.
+    pub(crate) fn add<E>(
         &mut self,
         checkpoint: u64,
-        barrier: impl FnOnce(&mut SnapshotContext) -> Result<(), E>,
-    ) -> Result<(), E> {
+        add: impl FnOnce(&mut SnapshotContext) -> Result<bool, E>,
+    ) -> Result<bool, E> {
         let worker = self.worker;
         let begun = Instant::now();
         let pending = self.pending.entry(checkpoint).or_insert_with(|| Pending {
             context: SnapshotContext::new(checkpoint, worker, begun),
-            passed: 0,
+            complete: 0,
         });
-        barrier(&mut pending.context)?;
+        let complete = add(&mut pending.context)?;
         let timing = &mut pending.context.sealed.timing;
         timing.last = Instant::now();
-        timing.stall += timing.last.saturating_duration_since(begun);
-        pending.passed += 1;
-        if pending.passed == self.tasks
+        // Between two calls units of input are processed.
+        timing.stall = timing.stall.max(timing.last.saturating_duration_since(begun));
+        pending.complete += usize::from(complete);
+        if pending.complete == self.tasks
             && let Some(pending) = self.pending.remove(&checkpoint)
         {
             self.sealed.push(pending.context.sealed);
         }
-        Ok(())
+        Ok(complete)
     }
 
     /// The snapshots sealed since the last call.

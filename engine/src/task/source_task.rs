@@ -203,15 +203,17 @@ where
             self.state = SourceState::Suspended;
         }
         let Self { uid, reader, watermarks, downstream, .. } = self;
-        snapshots.pass(barrier.checkpoint, |context| {
+        let added = snapshots.add(barrier.checkpoint, |context| {
             let reader = reader.splits();
             for split in 0..reader.split_count() {
                 let mut position = reader.position(split);
                 (position.max_event_time, position.finished) = watermarks.state(split);
                 context.add_position(uid, position);
             }
-            downstream.on_barrier(barrier, context)
-        })
+            downstream.on_barrier(barrier, context)?;
+            Ok(true)
+        });
+        added.map(|_| ())
     }
 
     fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError> {

@@ -76,13 +76,21 @@ impl Worker {
         loop {
             match self.step() {
                 StepOutcome::Worked => {}
-                StepOutcome::Idle => self.notifier.wait(),
+                StepOutcome::Idle => self.wait(),
                 StepOutcome::Stopped => return,
             }
         }
     }
 
-    /// Handles all control messages, then at most one unit of input. Never blocks (but for reads of the state store).
+    /// Parks until it is notified, or until a timer is due.
+    fn wait(&self) {
+        match self.tasks.iter().filter_map(|task| task.wakes_in()).min() {
+            Some(timeout) => self.notifier.wait_timeout(timeout),
+            None => self.notifier.wait(),
+        }
+    }
+
+    /// Handles all control messages, then at most one unit of input and a slice of a checkpoint's encoding. Never blocks (but for reads of the state store).
     pub fn step(&mut self) -> StepOutcome {
         if self.state == WorkerState::Stopped {
             return StepOutcome::Stopped;
@@ -124,6 +132,12 @@ impl Worker {
         }
         if self.poll_tasks()? == TaskStatus::Worked {
             outcome = StepOutcome::Worked;
+        }
+        let Self { tasks, snapshots, .. } = self;
+        for task in tasks {
+            if task.seal(snapshots)? == TaskStatus::Worked {
+                outcome = StepOutcome::Worked;
+            }
         }
         for sealed in self.snapshots.take_sealed() {
             self.reports.send(WorkerReport::Sealed(sealed));

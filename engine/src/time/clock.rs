@@ -1,17 +1,23 @@
 //! Processing time as a number that tests can move.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millstream_protocol::Timestamp;
 
-/// Where workers read processing time. Only idleness depends on it.
+/// Where workers read processing time: for idleness, timers and times to live.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Time since the clock's origin; never goes back.
     fn now(&self) -> Timestamp;
+
+    /// Milliseconds since the Unix epoch, as timers in processing time see them. May go back; whoever keeps it does not.
+    /// Default: the clock's origin is the epoch.
+    fn wall_time_ms(&self) -> i64 {
+        i64::try_from(self.now().as_micros() / 1000).unwrap_or(i64::MAX)
+    }
 }
 
-/// The machine's monotonic clock.
+/// The machine's monotonic clock, and its clock of the day.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicClock {
     origin: Instant,
@@ -34,6 +40,12 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     fn now(&self) -> Timestamp {
         Timestamp::ZERO.after(self.origin.elapsed())
+    }
+
+    fn wall_time_ms(&self) -> i64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
-use millstream_checkpoint::{KeyRange, LayeredState, StateDelta, StateId};
+use millstream_checkpoint::{KeyRange, LayeredState, SealedState, SealedStateWriter, StateId};
 
 use super::{TimeWindow, TumblingEventTimeWindows};
 use crate::error::{Bug, OperatorError};
-use crate::state::{EncodedKey, KeyGroups, StateCodec};
+use crate::state::{DirtyCount, EncodedKey, KeyGroups, SealBudget, StateCodec};
 
 /// All windows that have not closed yet. They are held in memory whole; the state in the store is
 /// `key group (u16) | window end (i64, order preserving) | key` → accumulator, and is deleted when the window closes.
@@ -26,8 +26,19 @@ pub(crate) struct OpenWindows<K, A> {
     dirty: Vec<(i64, usize)>,
     /// Store keys of closed windows that earlier checkpoints have stored.
     deleted: Vec<Bytes>,
+    dirty_count: DirtyCount,
+    sealing: Option<Sealing>,
     /// The checkpoint that changes made now belong to.
     current: u64,
+}
+
+/// The changes of a checkpoint that are being encoded.
+struct Sealing {
+    checkpoint: u64,
+    dirty: Vec<(i64, usize)>,
+    deleted: Vec<Bytes>,
+    at: usize,
+    writer: SealedStateWriter,
 }
 
 /// One window: its keys and their accumulators.
@@ -44,6 +55,8 @@ struct Slot<A> {
     table_hash: u64,
     accumulator: A,
     written_in: u64,
+    /// Its change in `written_in` has been encoded.
+    sealed: bool,
     /// An earlier checkpoint has stored it.
     stored: bool,
 }
@@ -64,6 +77,8 @@ where
     ) -> Self {
         Self {
             id,
+            dirty_count: DirtyCount::new(backend.dirty_bytes().clone()),
+            sealing: None,
             backend,
             key_groups,
             owned,
@@ -97,7 +112,14 @@ where
         let table_hash = self.key_groups.of_key(key).table_hash();
         let accumulator = A::decode(value).map_err(OperatorError::new)?;
         let pane = self.panes.entry(end).or_insert_with(|| Pane::new(self.assigner.ending_at(end)));
-        pane.insert(Slot { store_key, table_hash, accumulator, written_in: 0, stored: true });
+        pane.insert(Slot {
+            store_key,
+            table_hash,
+            accumulator,
+            written_in: 0,
+            sealed: false,
+            stored: true,
+        });
         Ok(())
     }
 
@@ -114,48 +136,113 @@ where
             let store_key = store_key(window.end, key);
             let table_hash = key.table_hash();
             let accumulator = create();
-            pane.insert(Slot { store_key, table_hash, accumulator, written_in: 0, stored: false })
+            pane.insert(Slot {
+                store_key,
+                table_hash,
+                accumulator,
+                written_in: 0,
+                sealed: false,
+                stored: false,
+            })
         });
         let Some(slot) = pane.slots.get_mut(index) else {
             return Err(OperatorError::new(Bug(format!("window slot {index} does not exist"))));
         };
         if slot.written_in != self.current {
+            if let Some(sealing) = &mut self.sealing {
+                slot.seal(sealing)?;
+            }
             slot.written_in = self.current;
+            slot.sealed = false;
             self.dirty.push((window.end, index));
+            self.dirty_count.add(slot.store_key.len() + size_of::<A>());
         }
         change(&mut slot.accumulator);
         Ok(())
     }
 
     /// Removes the earliest window whose last millisecond is at or before `watermark`, if there is one.
-    pub(crate) fn take_closed(&mut self, watermark: i64) -> Option<Pane<K, A>> {
-        let earliest = self.panes.first_entry()?;
+    pub(crate) fn take_closed(
+        &mut self,
+        watermark: i64,
+    ) -> Result<Option<Pane<K, A>>, OperatorError> {
+        let Some(earliest) = self.panes.first_entry() else { return Ok(None) };
         if earliest.get().window.max_timestamp() > watermark {
-            return None;
+            return Ok(None);
         }
-        let pane = earliest.remove();
+        let mut pane = earliest.remove();
+        if let Some(sealing) = &mut self.sealing {
+            // The checkpoint that is being sealed still has the window open.
+            pane.slots.iter_mut().try_for_each(|slot| slot.seal(sealing))?;
+        }
         let stored = pane.slots.iter().filter(|slot| slot.stored);
         self.deleted.extend(stored.map(|slot| slot.store_key.clone()));
-        Some(pane)
+        Ok(Some(pane))
     }
 
-    /// The changes since the last call; they belong to `checkpoint`, and later ones to the next.
-    pub(crate) fn seal(&mut self, checkpoint: u64) -> Result<StateDelta, OperatorError> {
-        let mut entries = Vec::with_capacity(self.dirty.len() + self.deleted.len());
-        entries.extend(self.deleted.drain(..).map(|key| (key, None)));
-        let mut buffer = Vec::new();
-        for (end, index) in self.dirty.drain(..) {
-            // A window that has closed since has left its deletions instead.
+    /// The changes so far belong to `checkpoint`, later ones to the next. Takes no time, however many there are.
+    pub(crate) fn freeze(&mut self, checkpoint: u64) -> Result<(), OperatorError> {
+        if let Some(sealing) = &self.sealing {
+            return Err(OperatorError::new(Bug(format!(
+                "checkpoint {checkpoint} begins before {} of {} is sealed",
+                sealing.checkpoint, self.id
+            ))));
+        }
+        let (dirty, deleted) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.deleted));
+        self.dirty_count.frozen();
+        self.current = checkpoint + 1;
+        if !dirty.is_empty() || !deleted.is_empty() {
+            let writer = SealedStateWriter::new(self.id.clone(), dirty.len() + deleted.len());
+            self.sealing = Some(Sealing { checkpoint, dirty, deleted, at: 0, writer });
+        }
+        Ok(())
+    }
+
+    /// Encodes changes that were frozen, as many as the budget allows. `true` once none is left; the last call that had
+    /// something to do gives them all to `done`.
+    pub(crate) fn seal_some(
+        &mut self,
+        budget: &mut SealBudget,
+        done: impl FnOnce(SealedState),
+    ) -> Result<bool, OperatorError> {
+        let Some(sealing) = &mut self.sealing else { return Ok(true) };
+        while let Some(store_key) = sealing.deleted.pop_if(|_| !budget.is_spent()) {
+            sealing.writer.delete(&[&store_key]);
+            budget.spend(0);
+        }
+        while let Some((end, index)) = sealing.dirty.get(sealing.at).copied() {
+            if budget.is_spent() {
+                return Ok(false);
+            }
+            sealing.at += 1;
+            // A window that has closed since was sealed then, or has left its deletions instead.
             let Some(pane) = self.panes.get_mut(&end) else { continue };
             let Some(slot) = pane.slots.get_mut(index) else { continue };
-            slot.stored = true;
-            buffer.clear();
-            slot.accumulator.encode(&mut buffer).map_err(OperatorError::new)?;
-            entries.push((slot.store_key.clone(), Some(Bytes::copy_from_slice(&buffer))));
+            let before = sealing.writer.bytes();
+            slot.seal(sealing)?;
+            budget.spend(sealing.writer.bytes() - before);
         }
-        entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        self.current = checkpoint + 1;
-        Ok(StateDelta { state: self.id.clone(), entries })
+        if !sealing.deleted.is_empty() {
+            return Ok(false);
+        }
+        if let Some(Sealing { writer, .. }) = self.sealing.take() {
+            done(writer.finish().map_err(OperatorError::new)?);
+        }
+        Ok(true)
+    }
+}
+
+impl<A: StateCodec> Slot<A> {
+    /// Encodes it, if the checkpoint has a change of it that is not encoded yet.
+    fn seal(&mut self, sealing: &mut Sealing) -> Result<(), OperatorError> {
+        if self.written_in == sealing.checkpoint && !self.sealed {
+            self.accumulator
+                .encode(sealing.writer.put(&[&self.store_key]))
+                .map_err(OperatorError::new)?;
+            self.sealed = true;
+            self.stored = true;
+        }
+        Ok(())
     }
 }
 

@@ -28,6 +28,7 @@ mod crash_points;
 mod disks;
 mod epochs;
 mod frozen_processes;
+mod keyed_state;
 mod kills;
 mod mutants;
 mod races;

@@ -29,7 +29,7 @@ fn add(windows: &mut Windows, key: &str, key_group: u16, timestamp: i64, by: i64
 
 fn close(windows: &mut Windows, watermark: i64) -> Vec<(i64, String, i64)> {
     let mut closed = Vec::new();
-    while let Some(pane) = windows.take_closed(watermark) {
+    while let Some(pane) = windows.take_closed(watermark).unwrap() {
         let end = pane.window().end;
         closed.extend(pane.into_entries().map(|entry| {
             let (key, value) = entry.unwrap();
@@ -39,9 +39,18 @@ fn close(windows: &mut Windows, watermark: i64) -> Vec<(i64, String, i64)> {
     closed
 }
 
-fn confirm(store: &LayeredState, checkpoint: u64, delta: StateDelta) {
+fn seal(windows: &mut Windows, checkpoint: u64) -> Vec<SealedState> {
+    let mut sealed = Vec::new();
+    windows.freeze(checkpoint).unwrap();
+    assert!(
+        windows.seal_some(&mut SealBudget::unlimited(), |changes| sealed.push(changes)).unwrap()
+    );
+    sealed
+}
+
+fn confirm(store: &LayeredState, checkpoint: u64, delta: Vec<SealedState>) {
     let at = CheckpointRef::new(CheckpointId(checkpoint), Nonce::default());
-    store.push_frozen(at, Arc::new(FrozenDelta::from_parts([delta]).unwrap())).unwrap();
+    store.push_frozen(at, Arc::new(FrozenDelta::from_parts(delta).unwrap())).unwrap();
     store.confirm(at).unwrap();
 }
 
@@ -62,7 +71,7 @@ fn open_windows_of_the_key_groups_are_found_again() {
     let mut first = windows(&store, 0..4, 1);
     add(&mut first, "a", 1, 5, 2);
     add(&mut first, "b", 3, -5, 7);
-    confirm(&store, 1, first.seal(1).unwrap());
+    confirm(&store, 1, seal(&mut first, 1));
 
     let mut low = windows(&store, 0..2, 2);
     low.load().unwrap();
@@ -77,16 +86,43 @@ fn a_closed_window_leaves_nothing_in_the_store() {
     let store = store();
     let mut windows_ = windows(&store, 0..4, 1);
     add(&mut windows_, "a", 1, 5, 2);
-    confirm(&store, 1, windows_.seal(1).unwrap());
+    confirm(&store, 1, seal(&mut windows_, 1));
     // Changed and closed within one checkpoint: deleted, not written.
     add(&mut windows_, "a", 1, 6, 2);
     // Opened and closed within one checkpoint: never written, so nothing to delete.
     add(&mut windows_, "c", 2, 6, 2);
     assert_eq!(close(&mut windows_, 100).len(), 2);
-    let delta = windows_.seal(2).unwrap();
-    assert_eq!(delta.entries.iter().map(|(_, value)| value.is_some()).collect::<Vec<_>>(), [false]);
+    let delta = seal(&mut windows_, 2);
+    let values = delta.iter().flat_map(SealedState::entries).map(|(_, value)| value.is_some());
+    assert_eq!(values.collect::<Vec<_>>(), [false]);
     confirm(&store, 2, delta);
     let mut again = windows(&store, 0..4, 3);
     again.load().unwrap();
     assert_eq!(close(&mut again, 100), []);
+}
+
+#[test]
+fn what_changes_or_closes_before_it_is_encoded_is_encoded_as_it_was_at_the_barrier() {
+    let store = store();
+    let mut windows_ = windows(&store, 0..4, 1);
+    for (key, timestamp) in [("a", 5), ("b", 5), ("a", 15), ("b", 15)] {
+        add(&mut windows_, key, 1, timestamp, 1);
+    }
+    windows_.freeze(1).unwrap();
+    add(&mut windows_, "a", 1, 15, 100);
+    add(&mut windows_, "c", 1, 15, 100);
+    assert_eq!(close(&mut windows_, 9).len(), 2);
+    let mut sealed = Vec::new();
+    assert!(windows_.seal_some(&mut SealBudget::unlimited(), |it| sealed.push(it)).unwrap());
+    confirm(&store, 1, sealed);
+    let mut again = windows(&store, 0..4, 2);
+    again.load().unwrap();
+    let of = |end, key: &str| (end, key.to_owned(), 1);
+    assert_eq!(close(&mut again, 100), [of(10, "a"), of(10, "b"), of(20, "a"), of(20, "b")]);
+
+    confirm(&store, 2, seal(&mut windows_, 2));
+    let mut again = windows(&store, 0..4, 3);
+    again.load().unwrap();
+    let left: Vec<_> = close(&mut again, 100).into_iter().map(|(_, key, sum)| (key, sum)).collect();
+    assert_eq!(left, [("a".to_owned(), 101), ("b".to_owned(), 1), ("c".to_owned(), 100)]);
 }
