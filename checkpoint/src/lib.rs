@@ -37,8 +37,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A start goes: [`StateDirectory::open`] (R0), [`look_before_fence`] (R1), fence (R2), read the ledger
-//! (R3), [`decide()`] (R4), [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
+//! A start, and a transaction that died, goes as [`Recovery`] says, one [`Effect`] after the other: [`StateDirectory::open`]
+//! (R0), a look at the ledger ([`look_before_fence`], R1), fence (R2), read the ledger (R3), [`decide()`] (R4),
+//! [`StateDirectory::quarantine`], [`replay_plan`] and [`replay`] (R5), owner
 //! record (R6). While running: [`StateDirectory::write_delta`], then the commit, then
 //! [`LayeredState::confirm`], and in the background [`LayeredState::apply_confirmed`],
 //! [`LayeredState::persist`], [`StateDirectory::write_meta`], [`StateDirectory::delete_applied`].
@@ -54,6 +55,7 @@ mod layered_state;
 mod ledger_record;
 mod meta;
 mod positions;
+mod recovery;
 mod store;
 
 #[cfg(test)]
@@ -84,4 +86,8 @@ pub use layered_state::{AppliedStep, DirtyBytes, LayeredScan, LayeredState};
 pub use ledger_record::LedgerRecord;
 pub use meta::Meta;
 pub use positions::{JobStatus, Positions, SourcePosition, Watermarks};
+pub use recovery::{
+    Effect, FenceAnswer, Findings, Halt, OwnerRecordEnd, Recovery, TAKEOVER_SPELL,
+    needed_by_replay, owner_record,
+};
 pub use store::{FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan};

@@ -8,7 +8,7 @@ use crate::ids::{Fingerprint, JobName, OwnerId, TopicId};
 use crate::ledger_record::LedgerRecord;
 
 /// How far a process has come in owning the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnershipPhase {
     /// It has not sent the EndTxn of an owner record (record 0 or R6) since its start or, if it has,
     /// a read after R2 showed that none is there.

@@ -262,12 +262,14 @@ fn compare<'a>(
 
 /// The owner rule, which comes before everything else.
 fn fenced(facts: &Facts<'_>) -> Option<FencedReason> {
-    let starter = facts.phase == OwnershipPhase::Starter;
-    if facts.newer_owner && !starter {
+    if facts.newer_owner && facts.phase != OwnershipPhase::Starter {
         return Some(FencedReason::NewerOwner);
     }
+    // Only what shows that the EndTxn of its owner record can not commit any more counts as a failed try, so that who may own
+    // gives up as well: two contenders whose records never commit would fence each other for ever.
     let failed = facts.failed_takeovers;
-    (starter && failed >= MAX_FAILED_TAKEOVERS).then_some(FencedReason::TakeoverFailed { failed })
+    let gives_up = facts.phase != OwnershipPhase::Owner && failed >= MAX_FAILED_TAKEOVERS;
+    gives_up.then_some(FencedReason::TakeoverFailed { failed })
 }
 
 /// Checks that hold whatever the numbers say: another job's or program's record, a topic that was

@@ -29,6 +29,7 @@ use crate::disk::{Disk, DiskLock, LockOutcome};
 use crate::error::StateError;
 use crate::ids::{CheckpointId, CheckpointRef, Fingerprint, JobName};
 use crate::meta::Meta;
+use crate::recovery::passed;
 use file_names::{delta_name, is_temporary, parse_delta_name, parse_quarantined_name};
 
 /// An open, locked state directory. All calls block on the disk; they may come from several threads.
@@ -236,14 +237,10 @@ impl StateDirectory {
     pub fn delete_applied(&self, floor: CheckpointId) -> Result<usize, StateError> {
         self.check_usable()?;
         let mut local = self.lock();
-        let Some(meta) = &local.meta else { return Ok(0) };
-        let passed = floor.min(meta.checkpoint);
-        let mut names: Vec<PathBuf> = Vec::new();
-        for delta in &local.deltas {
-            if delta.header.at.checkpoint <= passed {
-                names.push(self.deltas.join(delta_name(delta.header.at)));
-            }
-        }
+        let Some(passed) = passed(&local, floor) else { return Ok(0) };
+        let deltas = local.deletable(floor);
+        let mut names: Vec<PathBuf> =
+            deltas.into_iter().map(|at| self.deltas.join(delta_name(at))).collect();
         for file in &local.quarantined {
             if file.at.checkpoint <= passed {
                 names.push(file.path.clone());

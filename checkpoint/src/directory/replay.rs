@@ -4,6 +4,7 @@ use super::StateDirectory;
 use crate::decide::ReplayPlan;
 use crate::error::StateError;
 use crate::ids::CheckpointId;
+use crate::recovery::needed_by_replay;
 use crate::store::StateStore;
 
 /// What a replay did.
@@ -30,7 +31,7 @@ pub fn replay(
     for at in &plan.deltas {
         let (_, delta) = directory.read_delta(*at)?;
         for state in delta.states() {
-            if store.applied(state)?.is_some_and(|applied| applied.checkpoint >= at.checkpoint) {
+            if !needed_by_replay(store.applied(state)?, *at) {
                 continue;
             }
             let mut changes = delta.changes(state).inspect(|_| report.entries += 1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
-    OwnershipPhase, Positions, RecoveryPoint, Resolution, StateDirectory, StateStore,
+    Positions, Recovery, RecoveryPoint, Resolution, StateDirectory, StateStore,
 };
 use millstream_protocol_client::{ClientConfig, KafkaClient};
 use tokio::sync::mpsc;
@@ -128,16 +128,13 @@ impl JobMaster {
             job,
             fingerprint,
             owner,
-            phase: OwnershipPhase::Starter,
-            failed_takeovers: 0,
-            newer_owner: false,
+            recovery: Recovery { resolution: config.resolution, ..Recovery::new(owner) },
             layered: Arc::new(block_in_place(|| LayeredState::new(Arc::clone(&store)))?),
             directory,
             store,
             ledger,
             producer: opened.output.producer.clone(),
             transactional_id,
-            resolution: config.resolution,
         };
         let result = self.run_attempts(&mut standing, &opened, &name).await;
         client.close().await;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use millstream_checkpoint::{FormatError, LedgerFact, LedgerPlace, LedgerRecord, OwnerId, TopicId};
+use millstream_checkpoint::{
+    Facts, FormatError, LedgerFact, LedgerPlace, LedgerRecord, OwnerId, TopicId,
+};
 use millstream_protocol::TopicPartition;
 use millstream_protocol::records::{BatchBuilder, Compression};
 use millstream_protocol_client::{
@@ -192,7 +194,7 @@ impl Ledger {
 
     /// Reads what was committed since the last look. `true`: a record of another owner is among it.
     pub(crate) async fn look(&mut self, until: ReadUntil) -> Result<bool, LedgerTopicError> {
-        let mut other_owner = false;
+        let mut records: Vec<LedgerFact> = Vec::new();
         let mut found: Vec<(i64, Option<Bytes>, Option<Bytes>)> = Vec::new();
         let start = self.start_offset().await?;
         self.next_offset = start;
@@ -226,8 +228,12 @@ impl Ledger {
             let record = LedgerRecord::decode(&value).map_err(|source| {
                 LedgerTopicError::Damaged { partition: self.partition.clone(), offset, source }
             })?;
-            other_owner |= record.owner != self.owner;
-            self.last = Some(LedgerFact { offset, record });
+            records.push(LedgerFact { offset, record });
+        }
+        let other_owner =
+            Facts::is_newer_owner(self.owner, records.iter().map(|fact| &fact.record));
+        if let Some(last) = records.pop() {
+            self.last = Some(last);
         }
         if let Some(end) = ends.get(&self.partition) {
             self.next_offset = self.next_offset.max(*end);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `schedule` says when a checkpoint is due, `restart` what follows a failure, `resolution` how an operator's word leads out of
-//! a state and a ledger that do not fit. `attempts` runs one after the other, `attempt` runs the workers and takes checkpoints. `recovery` has the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
+//! a state and a ledger that do not fit. `attempts` runs one after the other, `attempt` runs the workers and takes checkpoints. `recovery` performs the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
 //! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
 
 mod attempt;

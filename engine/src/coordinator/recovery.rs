@@ -1,19 +1,13 @@
-//! From a state directory and a ledger to a job that may run: steps R1 to R6 of the commit protocol. The same steps serve the
-//! start of a process and, in a process that lives on, the soft rollback (X).
-//!
-//! ```text
-//! look ─> fence ─> resolve ─> decide ─> repair ─> own ─> run
-//!   ^       │ met an open transaction               │ lost it again
-//!   └───────┴───────────────────────────────────────┘
-//! ```
+//! From a state directory and a ledger to a job that may run: steps R1 to R6 of the commit protocol, and in a process that lives
+//! on the soft rollback (X). What comes next is said by [`Recovery`]; here it is done.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use millstream_checkpoint::{
-    Decision, Facts, Fingerprint, JobName, LayeredState, LedgerRecord, LineageId, Look, Meta,
-    Nonce, OwnerId, OwnershipPhase, Positions, RecoveryPoint, Resolution, StateDirectory,
-    StateStore, StoreFacts, decide, look_before_fence, look_resolving, replay, replay_plan,
+    CheckpointId, Effect, FenceAnswer, Findings, Fingerprint, Halt, JobName, JobStatus,
+    LayeredState, LineageId, LocalState, Meta, Nonce, OwnerId, OwnerRecordEnd, Positions, Recovery,
+    RecoveryPoint, StateDirectory, StateStore, StoreFacts, owner_record, replay, replay_plan,
 };
 use millstream_protocol_client::{ProduceError, Producer};
 use tokio::task::block_in_place;
@@ -23,10 +17,6 @@ use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
 use super::ledger::{Ledger, SLOT};
 use crate::connector::kafka::topic_reader::ReadUntil;
-
-/// InitProducerId answers "concurrent transactions" both when it met an open transaction and while the markers of one that
-/// ended are being written. Markers take milliseconds; an answer that stays the same for this long is another's transaction.
-const TAKEOVER_SPELL: Duration = Duration::from_secs(3);
 
 /// Backoff between tries to fence.
 const FENCE_BACKOFF_MIN: Duration = Duration::from_millis(20);
@@ -41,17 +31,13 @@ pub(crate) struct Standing {
     pub(crate) job: JobName,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) owner: OwnerId,
-    pub(crate) phase: OwnershipPhase,
-    pub(crate) failed_takeovers: u32,
-    pub(crate) newer_owner: bool,
+    pub(crate) recovery: Recovery,
     pub(crate) directory: Arc<StateDirectory>,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) layered: Arc<LayeredState>,
     pub(crate) ledger: Ledger,
     pub(crate) producer: Producer,
     pub(crate) transactional_id: String,
-    /// The operator's word, until it has become the truth.
-    pub(crate) resolution: Option<Resolution>,
 }
 
 impl Standing {
@@ -60,44 +46,77 @@ impl Standing {
     where
         F: AsyncFn() -> Result<Positions, JobError>,
     {
+        let mut tries = FenceTries::default();
+        let mut early = None;
+        let mut next = self.recovery.begin();
         loop {
-            self.first_start(&first_positions).await?;
-            // The mutant decides on a ledger that an EndTxn under way may still change.
-            let early = mutant(Mutant::ReadBeforeFence).then(|| self.decide());
-            self.fence().await?;
-            crash_point(Step::Fenced);
-            self.look(ReadUntil::HighWatermark).await?;
-            crash_point(Step::Resolved);
-            let point = early.unwrap_or_else(|| self.decide_by_resolution())?;
-            crash_point(Step::Decided);
-            // After R2 the ledger is definite: an owner record of ours that is not there never will be.
-            self.phase = self.phase.after_read(true, self.is_last_owner());
-            self.repair(&point)?;
-            crash_point(Step::Repaired);
-            if self.phase == OwnershipPhase::Owner || self.own(&point).await? {
-                return Ok(point);
-            }
+            next = match next {
+                Effect::Look => {
+                    tries.pause().await;
+                    let other_owner = self.ledger.look(ReadUntil::LastStableOffset).await?;
+                    let looked = self.step(other_owner, Recovery::looked)?;
+                    crash_point(Step::Looked);
+                    looked
+                }
+                Effect::WriteFirstMeta => {
+                    self.write_first_meta(first_positions().await?)?;
+                    self.recovery.first_meta_written()
+                }
+                Effect::Fence => {
+                    if mutant(Mutant::ReadBeforeFence) {
+                        // Decides on a ledger that an EndTxn under way may still change.
+                        let mut recovery = self.recovery.clone();
+                        early =
+                            Some(recovery.resolved(&self.findings(&self.directory.local(), false)));
+                    }
+                    let answer = self.fence(&mut tries).await?;
+                    self.recovery.fence_answered(answer)
+                }
+                Effect::Read => {
+                    crash_point(Step::Fenced);
+                    tries = FenceTries::default();
+                    let other_owner = self.ledger.look(ReadUntil::HighWatermark).await?;
+                    crash_point(Step::Resolved);
+                    let decided = self.step(other_owner, Recovery::resolved);
+                    if let (Some(resolution), Some(given_up)) =
+                        (self.recovery.resolution, self.recovery.given_up.take())
+                    {
+                        tracing::warn!("{resolution}: {given_up}");
+                    }
+                    let decided = early.take().unwrap_or(decided)?;
+                    crash_point(Step::Decided);
+                    decided
+                }
+                Effect::Repair(point) => {
+                    self.repair(&point)?;
+                    crash_point(Step::Repaired);
+                    self.recovery.repaired(point)
+                }
+                Effect::CommitOwnerRecord(point) => {
+                    let end = self.own(&point).await?;
+                    self.recovery.owner_record_ended(end, point)
+                }
+                Effect::Run(point) => return Ok(point),
+            };
         }
     }
 
-    /// Makes META of checkpoint 0 durable before anything is fenced or written, so that a crash finds either nothing or the
-    /// positions from which the job began.
-    async fn first_start<F>(&mut self, first_positions: &F) -> Result<(), JobError>
-    where
-        F: AsyncFn() -> Result<Positions, JobError>,
-    {
-        self.look_first().await?;
-        let local = self.directory.local();
-        if local.meta.is_some() || !local.deltas.is_empty() || self.ledger.last().is_some() {
-            return Ok(());
-        }
+    /// R1 alone, for who only wants to know whether anybody else has gone on.
+    pub(crate) async fn look_first(&mut self) -> Result<(), JobError> {
+        let other_owner = self.ledger.look(ReadUntil::LastStableOffset).await?;
+        self.step(other_owner, Recovery::looked)?;
+        Ok(())
+    }
+
+    /// META of checkpoint 0, with the positions from which the job begins.
+    fn write_first_meta(&self, positions: Positions) -> Result<(), JobError> {
         let meta = Meta {
             job: self.job.clone(),
-            checkpoint: millstream_checkpoint::CheckpointId::ZERO,
+            checkpoint: CheckpointId::ZERO,
             nonce: Nonce::random()?,
-            positions: first_positions().await?,
+            positions,
             watermarks: Vec::new(),
-            status: millstream_checkpoint::JobStatus::Running,
+            status: JobStatus::Running,
             ledger_partition: SLOT,
             ledger_offset: None,
             ledger_topic_id: self.ledger.topic_id(),
@@ -109,96 +128,40 @@ impl Standing {
         Ok(())
     }
 
-    /// R1: a look that may only stop. It reads to the last stable offset, so it never waits for an open transaction.
-    pub(crate) async fn look_first(&mut self) -> Result<(), JobError> {
-        self.look(ReadUntil::LastStableOffset).await?;
-        let local = self.directory.local();
-        if let Some(resolution) = self.resolution {
-            return Ok(look_resolving(&self.facts(&local), resolution)?);
-        }
-        match look_before_fence(&self.facts(&local)) {
-            Look::Continue => Ok(()),
-            Look::Fenced(reason) => Err(reason.into()),
-            Look::Stop(reason) => Err(reason.into()),
+    /// One InitProducerId. Once it succeeds every older producer of the job is dead and its last transaction is complete,
+    /// markers included.
+    async fn fence(&self, tries: &mut FenceTries) -> Result<FenceAnswer, JobError> {
+        match self.producer.init_transactions().await {
+            Ok(_) => Ok(FenceAnswer::Done),
+            Err(ProduceError::ConcurrentTransactions { .. }) => Ok(tries.concurrent()),
+            Err(ProduceError::Fenced { .. }) => Ok(tries.fenced()),
+            Err(source) => Err(self.producer_error(source)),
         }
     }
 
-    /// Reads on in the ledger.
-    async fn look(&mut self, until: ReadUntil) -> Result<(), JobError> {
-        let other_owner = self.ledger.look(until).await?;
-        // A starter takes over; only who owned or may have owned before this read gives way.
-        self.newer_owner |= other_owner && self.phase != OwnershipPhase::Starter;
-        if self.is_last_owner() {
-            self.phase = OwnershipPhase::Owner;
-        }
-        Ok(())
+    /// Gives a step of recovery what a read of the ledger brought.
+    fn step(
+        &mut self,
+        other_owner: bool,
+        step: fn(&mut Recovery, &Findings<'_>) -> Result<Effect, Halt>,
+    ) -> Result<Effect, Halt> {
+        let mut recovery = self.recovery.clone();
+        let next = step(&mut recovery, &self.findings(&self.directory.local(), other_owner));
+        self.recovery = recovery;
+        next
     }
 
-    pub(super) fn is_last_owner(&self) -> bool {
-        self.ledger.last().is_some_and(|last| last.record.owner == self.owner)
-    }
-
-    /// R2: InitProducerId until success. From then on every older producer of the job is dead and its last transaction is
-    /// complete, markers included. Looks again before every repeat: the other may have gone on.
-    async fn fence(&mut self) -> Result<(), JobError> {
-        let mut spell: Option<Instant> = None;
-        let mut backoff = FENCE_BACKOFF_MIN;
-        loop {
-            self.look_first().await?;
-            crash_point(Step::Looked);
-            match self.producer.init_transactions().await {
-                Ok(_) => return Ok(()),
-                Err(ProduceError::ConcurrentTransactions { .. }) => {
-                    let since = *spell.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= TAKEOVER_SPELL {
-                        self.takeover_failed();
-                        spell = None;
-                    }
-                }
-                Err(ProduceError::Fenced { .. }) => self.takeover_failed(),
-                Err(source) => return Err(self.producer_error(source)),
-            }
-            sleep(jittered(backoff)).await;
-            backoff = (backoff * 2).min(FENCE_BACKOFF_MAX);
-        }
-    }
-
-    fn takeover_failed(&mut self) {
-        // An owner without a newer owner never gives up.
-        if self.phase != OwnershipPhase::Owner {
-            self.failed_takeovers += 1;
-        }
-    }
-
-    /// R4.
-    pub(super) fn decide(&self) -> Result<RecoveryPoint, JobError> {
-        let local = self.directory.local();
-        match decide(&self.facts(&local)) {
-            Decision::CommitRecordZero(point)
-            | Decision::Confirm(point)
-            | Decision::Resume(point) => Ok(point),
-            Decision::Fenced(reason) => Err(reason.into()),
-            Decision::Stop(reason) => Err(reason.into()),
-            Decision::FirstStart => Err(JobError::Bug {
-                what: "META of a first start is gone although it was just written".to_owned(),
-            }),
-        }
-    }
-
-    pub(super) fn facts<'a>(&'a self, local: &'a millstream_checkpoint::LocalState) -> Facts<'a> {
-        Facts {
+    fn findings<'a>(&'a self, local: &'a LocalState, other_owner: bool) -> Findings<'a> {
+        Findings {
             job: &self.job,
             fingerprint: self.fingerprint,
             local,
             ledger: self.ledger.last(),
             ledger_place: self.ledger.place(),
             ledger_topic_id: self.ledger.topic_id(),
-            phase: self.phase,
-            newer_owner: self.newer_owner,
-            failed_takeovers: self.failed_takeovers,
+            other_owner,
         }
     }
-
     /// R5: puts aside what belongs to dead attempts, brings the store up to the confirmed checkpoint, and makes the
     /// confirmation durable.
     fn repair(&mut self, point: &RecoveryPoint) -> Result<(), JobError> {
@@ -212,44 +175,31 @@ impl Standing {
             replay(&self.directory, &*self.store, &plan)?;
             crash_point(Step::Replayed);
             self.layered = Arc::new(LayeredState::new(Arc::clone(&self.store))?);
-            let local = self.directory.local();
-            if let Some(mut meta) = local.meta
-                && (meta.checkpoint != point.at.checkpoint
-                    || meta.ledger_offset != point.ledger_offset
-                    || self.resolution.is_some())
-            {
-                if self.resolution.is_some() {
-                    meta = self.resolved_meta(&meta)?;
+            let meta = self.directory.local().meta;
+            let written = match meta {
+                // Whatever it says already: a resolved state is of a lineage of its own.
+                Some(meta) if self.recovery.resolution.is_some() => {
+                    let meta = self.resolved_meta(&meta)?;
+                    Some(point.meta_after_repair(&meta).unwrap_or(meta))
                 }
-                self.directory.write_meta(&Meta {
-                    checkpoint: point.at.checkpoint,
-                    nonce: point.at.nonce,
-                    positions: point.positions.clone(),
-                    watermarks: point.watermarks.clone(),
-                    status: point.status,
-                    ledger_offset: point.ledger_offset,
-                    ..meta
-                })?;
+                meta => meta.and_then(|meta| point.meta_after_repair(&meta)),
+            };
+            if let Some(meta) = written {
+                self.directory.write_meta(&meta)?;
             }
             Ok(())
         })
     }
 
-    /// R6: commits a record that repeats the confirmed checkpoint under our name. `false`: somebody else was quicker.
-    async fn own(&mut self, point: &RecoveryPoint) -> Result<bool, JobError> {
-        let now = wall_time_ms();
-        let record = match self.ledger.last().filter(|_| self.resolution.is_none()) {
-            Some(last) => last.record.owned_by(self.owner, now),
-            None => {
-                let meta =
-                    self.directory.local().meta.ok_or_else(|| JobError::Bug {
-                        what: "record 0 without META".to_owned(),
-                    })?;
-                match self.resolution {
-                    Some(_) => self.resolved_record(&meta, point),
-                    None => LedgerRecord::zero(&meta, self.owner, now),
-                }
-            }
+    /// R6: commits a record that repeats the confirmed checkpoint under our name.
+    async fn own(&mut self, point: &RecoveryPoint) -> Result<OwnerRecordEnd, JobError> {
+        let meta = self.directory.local().meta;
+        let record = match (self.recovery.resolution, &meta) {
+            (Some(_), Some(meta)) => Some(self.resolved_record(meta, point)),
+            _ => owner_record(self.owner, self.ledger.last(), meta.as_ref(), wall_time_ms()),
+        };
+        let Some(record) = record else {
+            return Err(JobError::Bug { what: "record 0 without META".to_owned() });
         };
         let tag = point.at.checkpoint.0;
         if let Err(error) = self.producer.begin_transaction(tag) {
@@ -258,18 +208,19 @@ impl Standing {
         self.ledger.append(&self.producer, &record, tag)?;
         match self.commit_owner_record(tag).await {
             Ok(offset) => {
-                self.phase = OwnershipPhase::Owner;
-                self.failed_takeovers = 0;
-                self.resolution = None;
                 self.ledger.committed(record, offset);
                 crash_point(Step::Owned);
-                Ok(true)
+                Ok(OwnerRecordEnd::Committed)
             }
             Err(error) if needs_ledger(&error) => {
                 tracing::info!(%error, "the owner record was not committed, looking at the ledger again");
                 self.producer.discard().await;
-                self.takeover_failed();
-                Ok(false)
+                Ok(match error {
+                    ProduceError::UnknownOutcome { .. } | ProduceError::TimedOut { .. } => {
+                        OwnerRecordEnd::Unknown
+                    }
+                    _ => OwnerRecordEnd::Lost,
+                })
             }
             Err(source) => Err(self.producer_error(source)),
         }
@@ -278,8 +229,7 @@ impl Standing {
     async fn commit_owner_record(&mut self, tag: u64) -> Result<i64, ProduceError> {
         let acknowledged = self.producer.flush(tag).await?;
         let offset = acknowledged.get(self.ledger.partition()).copied();
-        // From here until the next read after R2 we may own the job without knowing it.
-        self.phase = OwnershipPhase::MayOwn;
+        self.recovery.owner_record_sent();
         crash_point(Step::OwnerVoted);
         self.producer.commit_transaction(END_TXN_LIMIT).await?;
         crash_point(Step::OwnerCommitted);
@@ -296,6 +246,47 @@ impl Standing {
 
     pub(crate) fn producer_error(&self, source: ProduceError) -> JobError {
         JobError::Producer { transactional_id: self.transactional_id.clone(), source }
+    }
+}
+
+/// What a fence has been answered so far, for the pace of its repeats.
+#[derive(Debug, Default)]
+struct FenceTries {
+    failed: u32,
+    last: Option<Instant>,
+}
+
+impl FenceTries {
+    fn concurrent(&mut self) -> FenceAnswer {
+        let since_last = self.last.map_or(Duration::ZERO, |last| last.elapsed());
+        self.last = Some(Instant::now());
+        self.failed += 1;
+        FenceAnswer::Concurrent { since_last }
+    }
+
+    fn fenced(&mut self) -> FenceAnswer {
+        self.failed += 1;
+        FenceAnswer::Fenced
+    }
+
+    /// Before the look that comes before a repeat.
+    async fn pause(&self) {
+        if let Some(repeats) = self.failed.checked_sub(1) {
+            let backoff =
+                FENCE_BACKOFF_MIN.saturating_mul(1_u32.checked_shl(repeats).unwrap_or(u32::MAX));
+            sleep(jittered(backoff.min(FENCE_BACKOFF_MAX))).await;
+        }
+    }
+}
+
+impl From<Halt> for JobError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Fenced(reason) => reason.into(),
+            Halt::Stop(reason) => reason.into(),
+            Halt::Refused(reason) => reason.into(),
+            other => Self::Bug { what: other.to_string() },
+        }
     }
 }
 

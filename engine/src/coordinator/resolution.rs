@@ -1,27 +1,11 @@
 //! The operator's word where state and ledger do not fit together: `--adopt-local`, `--accept-rewind`.
 
-use millstream_checkpoint::{
-    LedgerRecord, LineageId, Meta, Nonce, RecoveryPoint, Resolved, Unresolved, resolve,
-};
+use millstream_checkpoint::{LedgerRecord, LineageId, Meta, Nonce, RecoveryPoint};
 
 use super::error::JobError;
 use super::recovery::{Standing, wall_time_ms};
 
 impl Standing {
-    /// R4 of a start with a resolution: it has to fit exactly, and what it gives up is said.
-    pub(super) fn decide_by_resolution(&mut self) -> Result<RecoveryPoint, JobError> {
-        let Some(resolution) = self.resolution else { return self.decide() };
-        if self.is_last_owner() {
-            // Our record was committed although we were not told.
-            self.resolution = None;
-            return self.decide();
-        }
-        let local = self.directory.local();
-        let Resolved { point, given_up } = resolve(&self.facts(&local), resolution)?;
-        tracing::warn!("{resolution}: {given_up}");
-        Ok(point)
-    }
-
     /// META of the state that a resolution takes as the truth: a lineage of its own, on the ledger as it is now.
     pub(super) fn resolved_meta(&self, meta: &Meta) -> Result<Meta, JobError> {
         let lineage = LineageId::random()?;
@@ -54,16 +38,6 @@ impl Standing {
             status: point.status,
             delta_digest: delta.map(|it| it.digest),
             ..LedgerRecord::zero(meta, self.owner, wall_time_ms())
-        }
-    }
-}
-
-impl From<Unresolved> for JobError {
-    fn from(reason: Unresolved) -> Self {
-        match reason {
-            Unresolved::Fenced(reason) => reason.into(),
-            Unresolved::Stop(reason) => reason.into(),
-            Unresolved::Refused(reason) => reason.into(),
         }
     }
 }
