@@ -317,13 +317,13 @@ fn an_owner_is_fenced_by_a_newer_one_and_a_starter_is_not() {
 }
 
 #[test]
-fn a_starter_gives_up_after_five_tries_and_an_owner_never_does() {
+fn who_does_not_own_gives_up_after_five_tries_and_an_owner_never_does() {
     let local = local(Some(meta(at(3, 1), None)), &[]);
     let ledger = fact(at(3, 1), 1);
     for phase in PHASES {
         for failed_takeovers in [4, 5, 6] {
             let case = Case { phase, failed_takeovers, ..Case::new(&local, Some(&ledger)) };
-            let gives_up = phase == OwnershipPhase::Starter && failed_takeovers >= 5;
+            let gives_up = phase != OwnershipPhase::Owner && failed_takeovers >= 5;
             assert_eq!(matches!(case.decide(), Decision::Fenced(_)), gives_up);
             assert_eq!(matches!(case.look(), Look::Fenced(_)), gives_up);
         }
