@@ -77,6 +77,22 @@ impl FjallStore {
         Ok(store)
     }
 
+    /// Removes the store in a folder, if there is one: of a restore that was not finished.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the system refuses.
+    pub fn remove(path: &Path) -> Result<(), StoreError> {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::Backend {
+                place: path.display().to_string(),
+                operation: "removing",
+                source: Box::new(error),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     fn load_states(&self) -> Result<(), StoreError> {
         for name in self.database.list_keyspace_names() {
             if !name.starts_with(STATE_PREFIX) {

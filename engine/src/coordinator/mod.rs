@@ -25,6 +25,8 @@ mod offset_publisher;
 mod recovery;
 mod resolution;
 mod restart;
+mod restore;
+mod savepoint;
 mod schedule;
 mod signals;
 mod statistics;
