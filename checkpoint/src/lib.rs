@@ -102,6 +102,6 @@ pub use savepoint::{
     IncompatibleSavepoint, NotRestored, RestorePlan, RestoreReport, SAVEPOINT_FILE, SavedState,
     Savepoint, SavepointCut, SavepointError, SavepointId, SavepointManifest, SavepointTrigger,
     SchemaDifference, StateFileEntries, StateFileError, delete_savepoint, is_unfinished_savepoint,
-    plan_restore, restore_states, state_file_name, write_savepoint,
+    plan_restore, restore_states, savepoint_of_directory, state_file_name, write_savepoint,
 };
 pub use store::{FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan};

@@ -96,3 +96,6 @@ pub fn decide_restore(facts: &RestoreFacts<'_>, nonce: Nonce) -> Result<Restored
 fn later(ledger: CheckpointRef, savepoint: CheckpointRef) -> CheckpointRef {
     if ledger.checkpoint >= savepoint.checkpoint { ledger } else { savepoint }
 }
+
+#[cfg(test)]
+mod tests;

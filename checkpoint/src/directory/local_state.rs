@@ -52,11 +52,11 @@ impl LocalState {
         self.meta.iter().map(Meta::at).chain(parents).max_by_key(|at| at.checkpoint)
     }
 
-    /// META as it would be at [`confirmed`](Self::confirmed), which may be ahead of the file. `None` without META, and if the
+    /// META as it would be at a checkpoint that is confirmed, and may be ahead of the file. `None` without META, and if the
     /// delta that knows the positions is gone.
     #[must_use]
-    pub fn confirmed_meta(&self) -> Option<Meta> {
-        let (meta, at) = (self.meta.as_ref()?, self.confirmed()?);
+    pub fn meta_at(&self, at: CheckpointRef) -> Option<Meta> {
+        let meta = self.meta.as_ref()?;
         if meta.at() == at {
             return Some(meta.clone());
         }

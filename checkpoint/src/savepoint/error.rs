@@ -9,7 +9,7 @@ use super::IncompatibleSavepoint;
 use crate::codec::FormatError;
 use crate::delta::StateId;
 use crate::error::{StateError, StoreError};
-use crate::ids::RandomError;
+use crate::ids::{CheckpointRef, RandomError};
 
 /// A savepoint could not be written, read, restored or deleted.
 #[derive(Debug, Error)]
@@ -73,6 +73,40 @@ pub enum SavepointError {
     NotDescribed {
         /// The state.
         state: StateId,
+    },
+    /// The directory holds nothing that a savepoint could be taken of.
+    #[error("{} holds no state that a savepoint could be taken of: {reason}", directory.display())]
+    NoState {
+        /// The state directory.
+        directory: PathBuf,
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// Only the ledger knows whether the last checkpoint counts.
+    #[error(
+        "{} knows checkpoint {confirmed} to be committed and holds a delta file of {undecided}; only the ledger knows whether that one was committed: name its cluster (-b HOST:PORT), or start the job and stop it",
+        directory.display()
+    )]
+    Undecided {
+        /// The state directory.
+        directory: PathBuf,
+        /// The last checkpoint known to be committed.
+        confirmed: CheckpointRef,
+        /// The one behind it.
+        undecided: CheckpointRef,
+    },
+    /// The directory is not where the ledger is.
+    #[error(
+        "the ledger stands at checkpoint {committed}, {} at {confirmed}: take the savepoint of the directory that the job ran with last",
+        directory.display()
+    )]
+    OtherThanLedger {
+        /// The state directory.
+        directory: PathBuf,
+        /// The last checkpoint known there to be committed.
+        confirmed: CheckpointRef,
+        /// The ledger's last one.
+        committed: CheckpointRef,
     },
     /// The disk is full. The job is not affected.
     #[error("no space left for {}: free some space and take the savepoint again; nothing that looks like one was left", path.display())]

@@ -12,6 +12,7 @@
 mod compatibility;
 mod error;
 mod manifest;
+mod of_directory;
 mod reader;
 mod restore;
 mod schema_difference;
@@ -23,6 +24,7 @@ use std::fmt;
 pub use compatibility::{IncompatibleSavepoint, NotRestored, RestorePlan, plan_restore};
 pub use error::{SavepointError, StateFileError};
 pub use manifest::{SavedState, SavepointManifest, SavepointTrigger, state_file_name};
+pub use of_directory::savepoint_of_directory;
 pub use reader::{Savepoint, StateFileEntries, delete_savepoint, is_unfinished_savepoint};
 pub use restore::{RestoreReport, restore_states};
 pub use schema_difference::SchemaDifference;
@@ -61,4 +63,4 @@ impl fmt::Debug for SavepointId {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
