@@ -183,6 +183,18 @@ pub enum StoreError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A file of the store is not what was written, or is missing.
+    #[error(
+        "file {file} of the state store {place} is damaged: {reason}; restore the directory from a copy, or from a savepoint; nothing was changed"
+    )]
+    DamagedFile {
+        /// The store's folder.
+        place: String,
+        /// The file in it.
+        file: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// Layers were used out of order (a bug of the caller).
     #[error("checkpoint {at} cannot follow {last:?} in memory")]
     OutOfOrder {

@@ -450,3 +450,67 @@ fn what_changed_between_two_jobs_is_said_in_words() {
     ];
     assert_eq!(description().changes_to(&now), expected);
 }
+
+/// A directory whose META stands at 0 and whose delta files say that 1 is committed and 2 was written.
+fn undecided_directory(path: &Path) {
+    let directory =
+        crate::StateDirectory::open_described(Arc::new(RealDisk), path, &description()).unwrap();
+    directory.write_meta(&Meta { ledger_offset: None, ..meta(at(0, 1)) }).unwrap();
+    for n in 1..=2_u8 {
+        let header = crate::DeltaHeader {
+            job: description().job,
+            at: at(n.into(), 1),
+            parent: at(u64::from(n) - 1, 1),
+            parent_ledger_offset: Some(3),
+            positions: meta(at(n.into(), 1)).positions,
+            watermarks: Vec::new(),
+            status: JobStatus::Running,
+            fingerprint: description().fingerprint(),
+            producer: None,
+        };
+        let entries = vec![(key(1, "k"), Some(Bytes::from(vec![n])))];
+        let state = StateId::new("sum", "accumulators");
+        let delta = FrozenDelta::from_parts([StateDelta { state, entries }]).unwrap();
+        directory.write_delta(&header, &delta).unwrap();
+    }
+}
+
+#[test]
+fn a_directory_whose_last_checkpoint_only_the_ledger_knows_needs_the_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let take = |state: &str, target: &str, committed| {
+        savepoint_of_directory(&path(state), &path(target), 0, committed)
+    };
+    let nothing = take("none", "sp", None);
+    assert!(matches!(nothing, Err(SavepointError::State(_))), "{nothing:?}");
+    std::fs::create_dir(path("empty")).unwrap();
+    let empty = take("empty", "sp", None);
+    assert!(matches!(empty, Err(SavepointError::NoState { .. })), "{empty:?}");
+    // Each look replays into the store, so each has a directory of its own.
+    for name in ["one", "two", "three", "four"] {
+        undecided_directory(&path(name));
+    }
+    let unknown = take("one", "sp", None);
+    assert!(matches!(unknown, Err(SavepointError::Undecided { .. })), "{unknown:?}");
+    let other = take("one", "sp", Some(at(5, 1)));
+    assert!(matches!(other, Err(SavepointError::OtherThanLedger { .. })), "{other:?}");
+    assert!(!path("sp").exists());
+    for (state, committed, value) in [("two", at(1, 1), 1), ("three", at(2, 1), 2)] {
+        let target = path(&format!("sp-{state}"));
+        let taken = savepoint_of_directory(&path(state), &target, 0, Some(committed)).unwrap();
+        assert_eq!((taken.at, taken.trigger), (committed, SavepointTrigger::Directory));
+        let savepoint = Savepoint::open(Arc::new(RealDisk), &target).unwrap();
+        let entries = BTreeMap::from([(
+            StateId::new("sum", "accumulators"),
+            vec![(key(1, "k"), Bytes::from(vec![value]))],
+        )]);
+        assert_eq!(read(&savepoint).unwrap(), entries);
+    }
+    let held =
+        crate::StateDirectory::open_described(Arc::new(RealDisk), &path("four"), &description());
+    let in_use = take("four", "sp", Some(at(1, 1)));
+    let message = in_use.unwrap_err().to_string();
+    assert!(message.contains("in use by process"), "{message}");
+    drop(held);
+}

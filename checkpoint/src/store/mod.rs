@@ -6,6 +6,7 @@ use crate::delta::{DeltaEntry, StateId, key_group};
 use crate::error::StoreError;
 use crate::ids::CheckpointRef;
 
+mod fjall_guard;
 mod fjall_store;
 mod memory_store;
 
