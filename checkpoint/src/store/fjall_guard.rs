@@ -51,9 +51,9 @@ const CURRENT_BYTES: usize = 8 + 16 + 1;
 /// A list of as many tables as no store has.
 const VERSION_BYTES_MAX: u64 = 64 << 20;
 /// Magic, version, kind of checksum, checksum, position and length of the table of contents.
-const TRAILER_BYTES: u64 = 4 + 1 + 1 + 16 + 8 + 8;
+const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
 /// A table has about ten sections of some thirty bytes.
-const CONTENTS_BYTES_MAX: u64 = 1 << 20;
+const CONTENTS_BYTES_MAX: u64 = 64 << 10;
 
 impl Guard<'_> {
     /// Without keyspaces there is nothing, or a database whose making was cut short.
@@ -86,35 +86,30 @@ impl Guard<'_> {
         if xxh3_128(&list).to_le_bytes() != *checksum {
             return Err(self.damaged(&version, "its checksum is not the one in 'current'"));
         }
-        names.iter().try_for_each(|name| self.check_table(&tables.join(name)))
+        let listed = contents_of(&list).and_then(|contents| tables_of(&list, contents));
+        let listed = listed.ok_or_else(|| self.damaged(&version, "its tables can not be read"))?;
+        // Other files there are left-overs of a crash, which fjall removes.
+        listed.iter().try_for_each(|table| self.check_table(&tables.join(table.to_string())))
     }
 
     /// The end of a table: where its sections are.
     fn check_table(&self, path: &Path) -> Result<(), StoreError> {
-        let wrong = || self.damaged(path, "its end is not that of a table");
-        let mut file = File::open(path).map_err(|error| self.failed(error))?;
+        let mut file = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(self.damaged(path, "it is missing, and the list of tables names it"));
+            }
+            opened => opened.map_err(|error| self.failed(error))?,
+        };
         let bytes = file.metadata().map_err(|error| self.failed(error))?.len();
-        let begin = bytes.checked_sub(TRAILER_BYTES).ok_or_else(wrong)?;
-        let mut trailer = [0; TRAILER_BYTES as usize];
+        // Tables are large, their end is small.
+        let begin = bytes.saturating_sub(CONTENTS_BYTES_MAX + TRAILER_BYTES as u64);
+        let mut end = Vec::new();
         file.seek(SeekFrom::Start(begin)).map_err(|error| self.failed(error))?;
-        file.read_exact(&mut trailer).map_err(|error| self.failed(error))?;
-        let (head, rest) = trailer.split_at(6);
-        let (checksum, place) = rest.split_at(16);
-        let mut numbers = place.chunks_exact(8).map(|number| {
-            number.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
-        });
-        let (at, length) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        let whole = at.checked_add(length) == Some(begin) && length <= CONTENTS_BYTES_MAX;
-        if head != b"SFA!\x01\x00" || !whole {
-            return Err(wrong());
+        file.take(bytes - begin).read_to_end(&mut end).map_err(|error| self.failed(error))?;
+        match contents_at(&end, begin) {
+            Some(_) => Ok(()),
+            None => Err(self.damaged(path, "its end is not that of a table")),
         }
-        let mut contents = Vec::new();
-        file.seek(SeekFrom::Start(at)).map_err(|error| self.failed(error))?;
-        file.take(length).read_to_end(&mut contents).map_err(|error| self.failed(error))?;
-        if xxh3_128(&contents).to_le_bytes() != *checksum {
-            return Err(self.damaged(path, "the checksum of its table of contents does not fit"));
-        }
-        Ok(())
     }
 
     /// Names in a folder; `None` if there is no such folder.
@@ -169,4 +164,64 @@ impl Guard<'_> {
             source: Box::new(error),
         }
     }
+}
+
+/// The table of contents at the end of a file, if its checksum fits.
+fn contents_of(file: &[u8]) -> Option<&[u8]> {
+    contents_at(file, 0)
+}
+
+/// The same of the last part of a file, which begins at byte `begin` of it.
+fn contents_at(end: &[u8], begin: u64) -> Option<&[u8]> {
+    let (before, trailer) = end.split_at_checked(end.len().checked_sub(TRAILER_BYTES)?)?;
+    let place = trailer.strip_prefix(b"SFA!\x01\x00")?;
+    let (checksum, place) = place.split_first_chunk::<16>()?;
+    let (at, length) = (number(place)?, number(place.get(8..)?)?);
+    let at = usize::try_from(at.checked_sub(begin)?).ok()?;
+    let contents = before.get(at..)?;
+    let whole = contents.len() as u64 == length && contents.starts_with(b"TOC!");
+    (whole && xxh3_128(contents).to_le_bytes() == *checksum).then_some(contents)
+}
+
+/// Numbers of the tables in a list of tables.
+fn tables_of(file: &[u8], contents: &[u8]) -> Option<Vec<u64>> {
+    // Magic and number of sections; of each its position, its length and its name with its length before it.
+    let mut sections = contents.get(8..)?;
+    let section = loop {
+        let (at, length) = (number(sections)?, number(sections.get(8..)?)?);
+        let name_bytes = u16::from_le_bytes(*sections.get(16..)?.first_chunk()?);
+        let name = sections.get(18..18 + usize::from(name_bytes))?;
+        sections = sections.get(18 + usize::from(name_bytes)..)?;
+        if name == b"tables" {
+            let at = usize::try_from(at).ok()?;
+            break file.get(at..at.checked_add(usize::try_from(length).ok()?)?)?;
+        }
+    };
+    let mut rest = section;
+    let mut tables = Vec::new();
+    let levels = take_byte(&mut rest)?;
+    for _ in 0..levels {
+        for _ in 0..take_byte(&mut rest)? {
+            let (count, behind) = rest.split_first_chunk::<4>()?;
+            rest = behind;
+            for _ in 0..u32::from_le_bytes(*count) {
+                tables.push(number(rest)?);
+                rest = rest.get(TABLE_BYTES..)?;
+            }
+        }
+    }
+    Some(tables)
+}
+
+/// Number, kind of checksum, checksum, sequence number.
+const TABLE_BYTES: usize = 8 + 1 + 16 + 8;
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|number| u64::from_le_bytes(*number))
+}
+
+fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (byte, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(*byte)
 }

@@ -123,6 +123,12 @@ pub(crate) fn run_job(
     let directory = StateDirectory::open_described(Arc::new(RealDisk), path, &description).unwrap();
     let store: Arc<dyn StateStore> =
         Arc::new(FjallStore::open(&directory.store_path(), options()).unwrap());
+    let newest = directory.local().newest();
+    if newest > 0 {
+        let marks = StoreFacts::of(&*store).unwrap();
+        let plan = replay_plan(&directory.local(), &marks, at(job, newest)).unwrap();
+        replay(&directory, &*store, &plan).unwrap();
+    }
     let layered = LayeredState::new(store).unwrap();
     if directory.local().meta.is_none() {
         directory.write_meta(&Meta { ledger_offset: None, ..meta(job, 0) }).unwrap();
