@@ -104,4 +104,6 @@ pub use savepoint::{
     SchemaDifference, StateFileEntries, StateFileError, delete_savepoint, is_unfinished_savepoint,
     plan_restore, restore_states, savepoint_of_directory, state_file_name, write_savepoint,
 };
-pub use store::{FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan};
+pub use store::{
+    FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan, VerifiedFiles,
+};

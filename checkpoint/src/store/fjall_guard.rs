@@ -1,10 +1,13 @@
 //! What fjall does not look at before it opens a folder, and would then tidy up or believe.
 //!
 //! Its blocks carry checksums that are looked at whenever they are read, and so do batches in its journal. But it reads a
-//! keyspace's list of tables (`v<N>`) without holding it against the checksum that stands beside it in `current`, takes a
+//! keyspace's list of tables (`v<N>`) without holding it against the checksum that stands beside it in `current`, nor the
+//! tables against the checksums that stand in the list, so that one may stand in for another; it takes a
 //! keyspace without `current` for one that was never finished and removes it, starts an empty database where the file
 //! `version` is missing, and reserves memory for as many sections as a table's end claims. Each of that is looked at here,
-//! before anything is opened. It costs one small read for each keyspace and table, and nothing per key.
+//! before anything is opened. Tables are read whole up to [`READ_BYTES_MAX`] together, as fast as they come from the file
+//! cache; of those beyond it only the end is looked at, and nothing tells whether one stands in for another until the tool
+//! `checkpoint verify` reads all.
 //!
 //! The layout is that of the pinned version of fjall; a test damages every byte of a store and so notices a change of it.
 
@@ -12,17 +15,29 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::error::StoreError;
 
-/// Holds what can be held against a checksum against it. Nothing is changed.
+/// How much of the tables is read whole at a start: a third of a second's work.
+pub(super) const READ_BYTES_MAX: u64 = 1 << 30;
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifiedFiles {
+    /// Tables there are.
+    pub tables: usize,
+    /// Bytes of tables that were held against their checksum.
+    pub bytes: u64,
+}
+
+/// Holds what can be held against a checksum against it, tables whole up to `bytes_max` bytes. Nothing is changed.
 ///
 /// # Errors
 ///
-/// [`StoreError::Damaged`] with the file, [`StoreError::Backend`] if the system fails.
-pub(super) fn check(path: &Path) -> Result<(), StoreError> {
-    let guard = Guard { path };
+/// [`StoreError::DamagedFile`] with the file, [`StoreError::Backend`] if the system fails.
+pub(super) fn check(path: &Path, bytes_max: u64) -> Result<VerifiedFiles, StoreError> {
+    let mut guard = Guard { path, bytes_max, verified: VerifiedFiles::default() };
     let keyspaces = path.join("keyspaces");
     let Some(ids) = guard.list(&keyspaces)? else { return guard.check_new() };
     if !guard.exists(&path.join("version"))? {
@@ -39,15 +54,18 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
         let reason = "the keyspace that names the others is missing";
         return Err(guard.damaged(&keyspaces.join("0"), reason));
     }
-    Ok(())
+    Ok(guard.verified)
 }
 
 struct Guard<'a> {
     path: &'a Path,
+    bytes_max: u64,
+    verified: VerifiedFiles,
 }
 
 /// Number, checksum and its kind.
 const CURRENT_BYTES: usize = 8 + 16 + 1;
+const READ_BYTES: usize = 256 << 10;
 /// A list of as many tables as no store has.
 const VERSION_BYTES_MAX: u64 = 64 << 20;
 /// Magic, version, kind of checksum, checksum, position and length of the table of contents.
@@ -57,14 +75,14 @@ const CONTENTS_BYTES_MAX: u64 = 64 << 10;
 
 impl Guard<'_> {
     /// Without keyspaces there is nothing, or a database whose making was cut short.
-    fn check_new(&self) -> Result<(), StoreError> {
+    fn check_new(&self) -> Result<VerifiedFiles, StoreError> {
         match self.exists(&self.path.join("version"))? {
             true => Err(self.damaged(&self.path.join("keyspaces"), "it is missing")),
-            false => Ok(()),
+            false => Ok(self.verified),
         }
     }
 
-    fn check_keyspace(&self, folder: &Path) -> Result<(), StoreError> {
+    fn check_keyspace(&mut self, folder: &Path) -> Result<(), StoreError> {
         let tables = folder.join("tables");
         let names = self.list(&tables)?.unwrap_or_default();
         let current = folder.join("current");
@@ -89,11 +107,13 @@ impl Guard<'_> {
         let listed = contents_of(&list).and_then(|contents| tables_of(&list, contents));
         let listed = listed.ok_or_else(|| self.damaged(&version, "its tables can not be read"))?;
         // Other files there are left-overs of a crash, which fjall removes.
-        listed.iter().try_for_each(|table| self.check_table(&tables.join(table.to_string())))
+        listed.iter().try_for_each(|(table, checksum)| {
+            self.check_table(&tables.join(table.to_string()), *checksum)
+        })
     }
 
-    /// The end of a table: where its sections are.
-    fn check_table(&self, path: &Path) -> Result<(), StoreError> {
+    /// The end of a table, where its sections are, and all of it if that is not too much.
+    fn check_table(&mut self, path: &Path, checksum: [u8; 16]) -> Result<(), StoreError> {
         let mut file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(self.damaged(path, "it is missing, and the list of tables names it"));
@@ -105,11 +125,29 @@ impl Guard<'_> {
         let begin = bytes.saturating_sub(CONTENTS_BYTES_MAX + TRAILER_BYTES as u64);
         let mut end = Vec::new();
         file.seek(SeekFrom::Start(begin)).map_err(|error| self.failed(error))?;
-        file.take(bytes - begin).read_to_end(&mut end).map_err(|error| self.failed(error))?;
-        match contents_at(&end, begin) {
-            Some(_) => Ok(()),
-            None => Err(self.damaged(path, "its end is not that of a table")),
+        (&file).take(bytes - begin).read_to_end(&mut end).map_err(|error| self.failed(error))?;
+        if contents_at(&end, begin).is_none() {
+            return Err(self.damaged(path, "its end is not that of a table"));
         }
+        self.verified.tables += 1;
+        if self.verified.bytes.saturating_add(bytes) > self.bytes_max {
+            return Ok(());
+        }
+        self.verified.bytes += bytes;
+        let mut digest = Xxh3::new();
+        let mut buffer = vec![0; READ_BYTES];
+        file.seek(SeekFrom::Start(0)).map_err(|error| self.failed(error))?;
+        loop {
+            let read = file.read(&mut buffer).map_err(|error| self.failed(error))?;
+            if read == 0 {
+                break;
+            }
+            digest.update(buffer.get(..read).unwrap_or_default());
+        }
+        if digest.digest128().to_le_bytes() != checksum {
+            return Err(self.damaged(path, "its checksum is not the one in the list of tables"));
+        }
+        Ok(())
     }
 
     /// Names in a folder; `None` if there is no such folder.
@@ -183,8 +221,8 @@ fn contents_at(end: &[u8], begin: u64) -> Option<&[u8]> {
     (whole && xxh3_128(contents).to_le_bytes() == *checksum).then_some(contents)
 }
 
-/// Numbers of the tables in a list of tables.
-fn tables_of(file: &[u8], contents: &[u8]) -> Option<Vec<u64>> {
+/// Numbers and checksums of the tables in a list of tables.
+fn tables_of(file: &[u8], contents: &[u8]) -> Option<Vec<(u64, [u8; 16])>> {
     // Magic and number of sections; of each its position, its length and its name with its length before it.
     let mut sections = contents.get(8..)?;
     let section = loop {
@@ -205,7 +243,7 @@ fn tables_of(file: &[u8], contents: &[u8]) -> Option<Vec<u64>> {
             let (count, behind) = rest.split_first_chunk::<4>()?;
             rest = behind;
             for _ in 0..u32::from_le_bytes(*count) {
-                tables.push(number(rest)?);
+                tables.push((number(rest)?, *rest.get(9..)?.first_chunk()?));
                 rest = rest.get(TABLE_BYTES..)?;
             }
         }

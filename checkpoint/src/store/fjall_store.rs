@@ -14,11 +14,13 @@ use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{KeyRange, StateStore, StoreScan, check_entry, fjall_guard, later};
+use super::fjall_guard::{self, VerifiedFiles};
+use super::{KeyRange, StateStore, StoreScan, check_entry, later};
 use crate::codec::{FormatError, Frame, Writer};
 use crate::delta::{DeltaEntry, KEY_GROUPS_MAX, StateId};
 use crate::error::StoreError;
 use crate::ids::{CheckpointId, CheckpointRef, Nonce};
+use crate::restored::{decode_ref, encode_ref};
 
 /// Sizes of a [`FjallStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl FjallStore {
             let place = place.clone();
             move |error| backend(place, operation, error)
         };
-        fjall_guard::check(path)?;
+        fjall_guard::check(path, fjall_guard::READ_BYTES_MAX)?;
         let open = || {
             Database::builder(path)
                 .cache_size(options.cache_bytes)
@@ -87,6 +89,16 @@ impl FjallStore {
         store.load_states()?;
         store.check_inventory()?;
         Ok(store)
+    }
+
+    /// Reads every file of the store in a folder that has a checksum beside it, and opens nothing: for tools, and while no job
+    /// has it open.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::DamagedFile`] with the file, [`StoreError::Backend`] if the system fails.
+    pub fn verify_files(path: &Path) -> Result<VerifiedFiles, StoreError> {
+        fjall_guard::check(path, u64::MAX)
     }
 
     /// Removes the store in a folder, if there is one: of a restore that was not finished.
@@ -132,6 +144,7 @@ impl FjallStore {
         let inventory = decode_inventory(&found);
         let inventory =
             inventory.map_err(|_| self.damaged(FLOOR_KEYSPACE, "its inventory cannot be read"))?;
+        let (floor, inventory) = inventory;
         for (state, listed) in inventory {
             let keyspace = self.state(&state);
             let Some(keyspace) = keyspace else {
@@ -140,7 +153,7 @@ impl FjallStore {
             let mark = keyspace.get(APPLIED_KEY).map_err(|error| self.failed("reading", error))?;
             let mark = mark.map(|mark| self.read_mark(&state.to_string(), &mark)).transpose()?;
             let whole =
-                mark.is_some_and(|(_, at)| at == listed || at.checkpoint > listed.checkpoint);
+                mark.is_some_and(|(_, at)| at == listed || at.checkpoint > floor.checkpoint);
             if !whole {
                 let reason = "it is an older copy, or another job's";
                 return Err(self.damaged(&state.to_string(), reason));
@@ -150,7 +163,7 @@ impl FjallStore {
     }
 
     /// What [`check_inventory`](Self::check_inventory) will hold the states against.
-    fn write_inventory(&self) -> Result<(), StoreError> {
+    fn write_inventory(&self, floor: CheckpointRef) -> Result<(), StoreError> {
         let mut inventory = Vec::new();
         for state in self.states()? {
             let Some(keyspace) = self.state(&state) else { continue };
@@ -158,7 +171,7 @@ impl FjallStore {
             let mark = mark.map(|mark| self.read_mark(&state.to_string(), &mark)).transpose()?;
             inventory.extend(mark.map(|(_, at)| (state, at)));
         }
-        let written = encode_inventory(&inventory);
+        let written = encode_inventory(floor, &inventory);
         let written =
             written.map_err(|_| self.damaged(FLOOR_KEYSPACE, "it has too many states"))?;
         let written = self.floor.insert(INVENTORY_KEY, written);
@@ -267,7 +280,7 @@ impl StateStore for FjallStore {
         // The floor vouches for the ingestions, so they come first.
         self.persist()?;
         // Before the floor: an inventory is right for every later state of the store too.
-        self.write_inventory()?;
+        self.write_inventory(at)?;
         let mark = encode_mark(&StateId::new("", ""), at)
             .map_err(|_| self.damaged(FLOOR_KEYSPACE, "its mark cannot be written"))?;
         let written = self.floor.insert(FLOOR_KEY, mark);
@@ -346,27 +359,34 @@ const INVENTORY: Frame = Frame {
     body_bytes_max: 64 << 20,
 };
 
-fn encode_inventory(states: &[(StateId, CheckpointRef)]) -> Result<Vec<u8>, FormatError> {
+fn encode_inventory(
+    floor: CheckpointRef,
+    states: &[(StateId, CheckpointRef)],
+) -> Result<Vec<u8>, FormatError> {
     let mut body = Writer::default();
+    encode_ref(&mut body, floor);
     body.length("states", states.len())?;
     for (state, at) in states {
         body.string("operator uid", &state.operator_uid)?;
         body.string("state name", &state.state_name)?;
-        body.u64(at.checkpoint.0);
-        body.id(at.nonce.0);
+        encode_ref(&mut body, *at);
     }
     INVENTORY.seal(&body)
 }
 
-fn decode_inventory(inventory: &[u8]) -> Result<Vec<(StateId, CheckpointRef)>, FormatError> {
+/// The floor that it was written for, and the marks of all states then.
+type Inventory = (CheckpointRef, Vec<(StateId, CheckpointRef)>);
+
+fn decode_inventory(inventory: &[u8]) -> Result<Inventory, FormatError> {
     let mut body = INVENTORY.open(inventory)?;
+    let floor = decode_ref(&mut body)?;
     let mut states = Vec::new();
     for _ in 0..body.count(4 + 4 + 8 + 16)? {
         let state = StateId { operator_uid: body.string()?, state_name: body.string()? };
-        states.push((state, CheckpointRef::new(CheckpointId(body.u64()?), Nonce(body.id()?))));
+        states.push((state, decode_ref(&mut body)?));
     }
     body.end()?;
-    Ok(states)
+    Ok((floor, states))
 }
 
 fn backend(place: String, operation: &'static str, error: fjall::Error) -> StoreError {

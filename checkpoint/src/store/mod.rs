@@ -10,6 +10,7 @@ mod fjall_guard;
 mod fjall_store;
 mod memory_store;
 
+pub use fjall_guard::VerifiedFiles;
 pub use fjall_store::{FjallOptions, FjallStore};
 pub use memory_store::MemoryStore;
 

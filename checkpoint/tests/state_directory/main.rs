@@ -9,5 +9,6 @@
 )]
 
 mod attacks;
+mod cost;
 mod fixtures;
 mod job;

@@ -41,6 +41,8 @@ pub(super) fn run(
             return Err(CommandError::says(exit_code::STATE, text));
         }
         rows.extend(store(&inspection));
+    } else if holder.is_none() {
+        rows.push(store_files(&inspection));
     }
     let failed = rows.iter().filter(|row| !row.ok).count();
     match output {
@@ -115,6 +117,16 @@ fn files(inspection: &Inspection, rows: &mut Vec<Row>) {
     };
     rows.extend(inspection.quarantined.iter().map(|q| aside(&q.path, "put aside, not read")));
     rows.extend(inspection.temporary.iter().map(|path| aside(path, "not finished, not read")));
+}
+
+/// Reads the store's files without opening it.
+fn store_files(inspection: &Inspection) -> Row {
+    let place = inspection.path.join("store");
+    let (ok, found) = match FjallStore::verify_files(&place) {
+        Ok(found) => (true, format!("{} tables, {} bytes", found.tables, found.bytes)),
+        Err(error) => (false, error.to_string()),
+    };
+    Row { file: place.display().to_string(), ok, found }
 }
 
 /// Opens the store as a start of the job does, and reads every entry, so that the checksum of every block is looked at.
