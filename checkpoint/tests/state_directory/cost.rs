@@ -47,7 +47,7 @@ fn a_savepoint_of_a_million_keys() {
     let begun = Instant::now();
     savepoint.verify().unwrap();
     println!("verify: {:?}", begun.elapsed());
-    let plan = plan_restore(savepoint.manifest(), &description(1), false).unwrap();
+    let plan = plan_restore(savepoint.manifest(), &description(1), true).unwrap();
     let begun = Instant::now();
     let restored = FjallStore::open(&folder.path().join("restored"), options()).unwrap();
     let report = restore_states(&savepoint, &plan, &restored, at(1, 2)).unwrap();
