@@ -68,6 +68,6 @@ pub use coordinator::{
 };
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};
-pub use millstream_checkpoint::{Resolution, ResolutionRefused};
 pub use millstream_checkpoint as checkpoint;
+pub use millstream_checkpoint::{Resolution, ResolutionRefused};
 pub use operator::{Collector, Output};

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use millstream_checkpoint::{
     FjallOptions, FjallStore, IncompatibleSavepoint, JobDescription, JobName, JobStatus, LineageId,
-    Meta, Nonce, Positions, RealDisk, Resolution, RestoreConsent, RestoreFacts, RestorePlan, Restored,
-    Savepoint, SavepointError, StateDirectory, decide_restore, plan_restore, restore_states,
+    Meta, Nonce, Positions, RealDisk, Resolution, RestoreConsent, RestoreFacts, RestorePlan,
+    Restored, Savepoint, SavepointError, StateDirectory, decide_restore, plan_restore,
+    restore_states,
 };
 use tokio::task::block_in_place;
 

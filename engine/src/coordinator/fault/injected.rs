@@ -154,6 +154,10 @@ impl Disk for FaultyDisk {
         RealDisk.remove(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_dir(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         before(kind(dir), "SyncDir")?;
         RealDisk.sync_dir(dir)
