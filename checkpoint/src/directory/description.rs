@@ -51,8 +51,17 @@ impl StateDirectory {
         }
         let path = self.path.join(JOB);
         let bytes = description.encode();
-        let bytes = bytes.map_err(|source| StateError::Unwritable { path, source })?;
-        self.replace_file(JOB, &bytes)
+        let bytes =
+            bytes.map_err(|source| StateError::Unwritable { path: path.clone(), source })?;
+        let temporary = self.path.join("JOB.tmp");
+        // Its name need not be durable: a start that does not find it writes it anew.
+        let write = || {
+            let mut file = self.disk.create(&temporary)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            self.disk.rename(&temporary, &path)
+        };
+        write().map_err(|error| self.write_failed("writing", &path, error))
     }
 
     /// Begins a restore, durably: from here on, and until META is written, the directory holds no state.

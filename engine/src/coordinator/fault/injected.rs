@@ -105,6 +105,8 @@ fn kind(path: &Path) -> &'static str {
         "Meta"
     } else if name.starts_with("delta-") || name == "deltas" {
         "Delta"
+    } else if name.starts_with("JOB") || name.starts_with("RESTORED") {
+        "Job"
     } else {
         // The state directory itself: its names are synced for META's sake.
         "Meta"
