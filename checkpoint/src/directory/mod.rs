@@ -434,7 +434,7 @@ fn read_delta_file(
     disk: &dyn Disk,
     path: &Path,
     at: CheckpointRef,
-    visit: impl FnMut(crate::StateId, Vec<crate::DeltaEntry>),
+    visit: impl FnMut(crate::StateId, crate::delta::Changes),
 ) -> Result<Option<Result<DeltaSummary, DeltaError>>, StateError> {
     let opened = disk.open(path).map_err(io_error("opening", path))?;
     let Some((mut reader, bytes)) = opened else { return Ok(None) };
