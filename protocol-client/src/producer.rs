@@ -167,10 +167,8 @@ impl Producer {
         }
         send(&mut state.machine, shared.now(), partition);
         if state.closed {
-            // Nobody would ever send it, so its sender is told at once.
+            // Nobody would ever send it. Not told from here: the sender may hold a lock that being told takes as well.
             state.machine.close();
-            drop(state);
-            shared.deliver_events();
             return;
         }
         drop(state);
@@ -480,6 +478,8 @@ impl ProducerShared {
         self.deliver_events();
         if let Some(tell) = tell {
             tell();
+            // And what was handed over in between.
+            self.deliver_events();
         }
         if let Some(notify) = notify {
             notify();
