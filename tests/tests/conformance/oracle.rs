@@ -90,11 +90,11 @@ pub(crate) async fn oracle_waits_before_the_fence(arena: &'static Arena) {
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(1));
     begin(&producer, 2).await;
     note(&producer, &id, &tp, 2, "").await.unwrap();
-    let hasty = arena.client(&unique("oracle"), &["default.api.timeout.ms=1500"]).await;
+    let hasty = arena.client(&unique("oracle"), &["default.api.timeout.ms=3000"]).await;
+    let unstable = hasty.fetch_offsets(&id, std::slice::from_ref(&tp), false).await.unwrap();
+    assert_eq!(unstable[&tp], Some(1), "without require_stable, what was before");
     let unanswered = noted(&hasty, &id, &tp).await.unwrap_err().to_string();
     assert!(unanswered.contains("UNSTABLE_OFFSET_COMMIT"), "{unanswered}");
-    let unstable = client.fetch_offsets(&id, std::slice::from_ref(&tp), false).await.unwrap();
-    assert_eq!(unstable[&tp], Some(1), "without require_stable, what was before");
     producer.commit_transaction(LIMIT).await.unwrap();
     assert_eq!(noted(&client, &id, &tp).await.unwrap(), Some(2));
 }
