@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use millstream_protocol::TopicPartition;
 use millstream_protocol::fetch::{FetchEvent, FetchStart};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::driver::{Command, ConsumerAction};
 
@@ -36,12 +38,17 @@ impl PartitionConsumer {
     }
 
     /// The next event, if one is there. Never blocks, never waits for the driver; may be called without a runtime. Taking
-    /// records lets the driver fetch more of their partition.
+    /// records lets the driver fetch more of their partition; it is woken for that only if it may be waiting for it.
     pub fn try_next(&mut self) -> Option<FetchEvent> {
-        let event = self.shared.queue().events.pop_front()?;
-        if let FetchEvent::Records(fetched) = &event {
-            let bytes = fetched.records.len();
-            self.act(ConsumerAction::Release(fetched.topic_partition.clone(), bytes));
+        let (event, tell) = {
+            let mut queue = self.shared.queue();
+            let event = queue.events.pop_front()?;
+            let tell = queue.release(&event);
+            (event, tell)
+        };
+        if tell {
+            // Without a driver nothing more is fetched.
+            let _ = self.commands.send(Command::Wake);
         }
         Some(event)
     }
@@ -91,6 +98,13 @@ impl PartitionConsumer {
         self.act(ConsumerAction::Resume(partition.clone()));
     }
 
+    /// Says that until `until` the reader is in no hurry: brokers may wait for `min_bytes` of all partitions, `max_wait` at
+    /// most, before they answer. From then on every byte is worth an answer again (`fetch.min.bytes`). It counts from the
+    /// next request on; a later call takes the place of an earlier one.
+    pub fn pace(&self, until: Instant, min_bytes: i32, max_wait: Duration) {
+        self.shared.queue().pace = Some(Pace { until, min_bytes, max_wait });
+    }
+
     fn act(&self, action: ConsumerAction) {
         // Without a driver there is nothing to act on; `next` tells.
         let _ = self.commands.send(Command::Consumer { consumer: self.consumer, action });
@@ -110,6 +124,14 @@ impl Drop for PartitionConsumer {
     }
 }
 
+/// How a reader wants to be served until some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) until: Instant,
+    pub(crate) min_bytes: i32,
+    pub(crate) max_wait: Duration,
+}
+
 /// What driver and reader share: the queue. The lock is held for one push or pop of whole fetched partitions, far apart.
 pub(crate) struct ConsumerShared {
     queue: Mutex<Queue>,
@@ -123,6 +145,30 @@ struct Queue {
     events: VecDeque<FetchEvent>,
     /// Partitions whose position the reader has changed and the driver has not yet: how often.
     superseded: BTreeMap<TopicPartition, u32>,
+    /// Bytes that the reader has taken and the driver does not know of, and how many they are together.
+    released: Vec<(TopicPartition, usize)>,
+    released_bytes: usize,
+    /// The driver is woken for so many of them; fewer it finds when something else wakes it.
+    tell_bytes: usize,
+    /// What the reader has said of it since the driver looked last.
+    pace: Option<Pace>,
+}
+
+impl Queue {
+    /// Notes that the reader has taken `event`. True if the driver should be told.
+    fn release(&mut self, event: &FetchEvent) -> bool {
+        let FetchEvent::Records(fetched) = event else { return false };
+        let bytes = fetched.records.len();
+        match self.released.last_mut() {
+            Some((partition, released)) if *partition == fetched.topic_partition => {
+                *released += bytes;
+            }
+            _ => self.released.push((fetched.topic_partition.clone(), bytes)),
+        }
+        let before = self.released_bytes;
+        self.released_bytes += bytes;
+        before < self.tell_bytes.max(1) && self.released_bytes >= self.tell_bytes
+    }
 }
 
 impl fmt::Debug for ConsumerShared {
@@ -144,6 +190,20 @@ impl ConsumerShared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // A queue of whole events is consistent whatever its holder panicked of.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The driver holds a partition back from `bytes` unread bytes on. It need not know of half as many: a reader that has
+    /// taken everything has told of all but those, so nothing is held back for long.
+    pub(crate) fn hold_back_from(&self, bytes: usize) {
+        self.queue().tell_bytes = bytes / 2;
+    }
+
+    /// What the reader has taken since the last call, and how it wants to be served if it has said so.
+    pub(crate) fn take_released(&self, into: &mut Vec<(TopicPartition, usize)>) -> Option<Pace> {
+        let mut queue = self.queue();
+        into.append(&mut queue.released);
+        queue.released_bytes = 0;
+        queue.pace.take()
     }
 
     /// Queues an event. Only the newest of several progress reports in a row is kept, so a reader that sleeps finds a
@@ -186,3 +246,6 @@ impl ConsumerShared {
         self.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     CloseProducer {
         producer: u32,
     },
-    /// A producer's machine has something to send or to tell.
+    /// A producer's machine has something to send or to tell, or a reader has taken much.
     Wake,
     RefreshMetadata,
     /// A lane's control connections are not needed any more.
@@ -67,7 +67,5 @@ pub(crate) enum ConsumerAction {
     Unassign(TopicPartition),
     Pause(TopicPartition),
     Resume(TopicPartition),
-    /// The reader took an event with this many record bytes.
-    Release(TopicPartition, usize),
     Close,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream_protocol::Timestamp;
-use millstream_protocol::fetch::{FetchConfig, FetchStart, Fetcher};
+use millstream_protocol::fetch::{FetchConfig, FetchPace, FetchStart, Fetcher};
 use millstream_protocol::network::ConnectionClass;
 
 use super::command::ConsumerAction;
@@ -28,6 +28,7 @@ impl Driver {
         config: FetchConfig,
         shared: Arc<ConsumerShared>,
     ) {
+        shared.hold_back_from(config.partition_prefetch_bytes.min(config.prefetch_bytes));
         let fetcher = Fetcher::new(config, u64::from(consumer));
         let slot = ConsumerSlot { fetcher, shared, topics: BTreeSet::new() };
         self.consumers.insert(consumer, slot);
@@ -59,7 +60,6 @@ impl Driver {
             }
             ConsumerAction::Pause(partition) => slot.fetcher.pause(&partition),
             ConsumerAction::Resume(partition) => slot.fetcher.resume(&partition),
-            ConsumerAction::Release(partition, bytes) => slot.fetcher.release(&partition, bytes),
             ConsumerAction::Close => {
                 let Some(slot) = self.consumers.remove(&consumer) else { return };
                 for topic in &slot.topics {
@@ -70,6 +70,25 @@ impl Driver {
                 self.forget_consumer(consumer);
             }
         }
+    }
+
+    /// Learns what the readers have taken, and how they want to be served.
+    pub(super) fn take_releases(&mut self) {
+        let started = self.started;
+        let mut released = std::mem::take(&mut self.released);
+        for slot in self.consumers.values_mut() {
+            if let Some(pace) = slot.shared.take_released(&mut released) {
+                slot.fetcher.set_pace(FetchPace {
+                    until: Timestamp::ZERO.after(pace.until.saturating_duration_since(started)),
+                    min_bytes: pace.min_bytes,
+                    max_wait: pace.max_wait,
+                });
+            }
+            for (partition, bytes) in released.drain(..) {
+                slot.fetcher.release(&partition, bytes);
+            }
+        }
+        self.released = released;
     }
 
     /// Hands events to the readers, and wakes those that got some.

@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicI16, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use millstream_protocol::Timestamp;
 use millstream_protocol::network::{
     ConnectionClass, ConnectionId, DisconnectReason, MetadataNews, NetworkClient, NetworkEvent,
     NetworkOutput, OutgoingRequest, RequestError, RequestToken,
 };
 use millstream_protocol::sasl::SaslLogin;
-use millstream_protocol::{Response, StaleMetadata};
+use millstream_protocol::{Response, StaleMetadata, Timestamp, TopicPartition};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 
@@ -42,13 +41,14 @@ pub(crate) struct Driver {
     socket_options: SocketOptions,
     security: Arc<Security>,
     max_frame_bytes: usize,
-    started: Instant,
+    pub(super) started: Instant,
     closing: Option<Vec<oneshot::Sender<()>>>,
     // Kept between turns, so that a turn allocates nothing.
     inbox: Vec<Command>,
     socket_events: Vec<(ConnectionId, SocketEvent)>,
     scratch: Vec<SocketEvent>,
     ready_logins: Vec<(ConnectionId, Login)>,
+    pub(super) released: Vec<(TopicPartition, usize)>,
 }
 
 type Login = Result<SaslLogin, DisconnectReason>;
@@ -106,6 +106,7 @@ impl Driver {
             socket_events: Vec::new(),
             scratch: Vec::new(),
             ready_logins: Vec::new(),
+            released: Vec::new(),
         }
     }
 
@@ -117,6 +118,8 @@ impl Driver {
             let now = self.now();
             self.take_socket_events(now);
             self.take_logins(now);
+            // Before the commands: what a reader took came before it moved a partition.
+            self.take_releases();
             self.take_commands(now);
             self.handle_timeouts(now);
             self.pump(now);

@@ -69,6 +69,17 @@ impl Default for FetchConfig {
     }
 }
 
+/// How a reader that is in no hurry is served until some time: in fewer, larger answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchPace {
+    /// From here on every byte is worth an answer again, as [`FetchConfig`] says.
+    pub until: Timestamp,
+    /// Bytes worth an answer before.
+    pub min_bytes: i32,
+    /// How long the broker may wait for them, in whole milliseconds; never longer than `until`.
+    pub max_wait: Duration,
+}
+
 /// Where reading of a partition starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchStart {
@@ -104,6 +115,7 @@ pub struct Fetcher {
     released: bool,
     /// Of the metadata when there was no request to make.
     metadata_revision: u64,
+    pace: Option<FetchPace>,
 }
 
 /// The session with one broker.
@@ -156,7 +168,13 @@ impl Fetcher {
             changed: true,
             released: false,
             metadata_revision: 0,
+            pace: None,
         }
+    }
+
+    /// Sets how requests are made from now on. One that is under way is not changed.
+    pub fn set_pace(&mut self, pace: FetchPace) {
+        self.pace = Some(pace);
     }
 
     /// Sets a partition's position, whether it was read before or not, failed or not. What was fetched for it and not
@@ -329,11 +347,13 @@ impl Fetcher {
         let state = self.nodes.entry(node).or_default();
         state.busy = true;
         let session = state.session.next_request(entries, |topic| metadata.topic_id(topic));
-        // Whoever is held back for unread bytes must not wait out a long poll that was started without him.
-        let max_wait =
-            if held_back { self.config.max_wait.min(HELD_BACK_WAIT) } else { self.config.max_wait };
+        let (mut max_wait, min_bytes) = self.worth(now);
+        if held_back {
+            // Whoever is held back for unread bytes must not wait out a long poll that was started without him.
+            max_wait = max_wait.min(HELD_BACK_WAIT);
+        }
         let max_version = newest_version(&session);
-        let request = self.fetch_request(session, max_wait);
+        let request = self.fetch_request(session, max_wait, min_bytes);
         let token = self.track(InFlight::Fetch { node, asked });
         Some(OutgoingRequest {
             token,
@@ -343,6 +363,18 @@ impl Fetcher {
             max_version,
             timeout: self.config.request_timeout + max_wait,
         })
+    }
+
+    /// How long a broker may wait now, and for how many bytes.
+    fn worth(&self, now: Timestamp) -> (Duration, i32) {
+        let FetchConfig { max_wait, min_bytes, .. } = self.config;
+        match self.pace {
+            Some(pace) if now < pace.until => {
+                let wait = pace.until.since(now).min(pace.max_wait).min(max_wait);
+                (wait, min_bytes.max(pace.min_bytes))
+            }
+            _ => (max_wait, min_bytes),
+        }
     }
 
     /// Partitions to be asked for, by leader. Where the leader is not known, metadata are asked for instead.
@@ -401,7 +433,12 @@ impl Fetcher {
         wanted
     }
 
-    fn fetch_request(&self, session: SessionRequest, max_wait: Duration) -> FetchRequest {
+    fn fetch_request(
+        &self,
+        session: SessionRequest,
+        max_wait: Duration,
+        min_bytes: i32,
+    ) -> FetchRequest {
         let id = |topic: &str| session.topic_ids.get(topic).copied().unwrap_or(NO_TOPIC_ID);
         let mut topics: Vec<FetchTopic> = Vec::new();
         for (key, entry) in session.partitions {
@@ -427,7 +464,7 @@ impl Fetcher {
         }
         FetchRequest {
             max_wait_ms: i32::try_from(max_wait.as_millis()).unwrap_or(i32::MAX),
-            min_bytes: self.config.min_bytes,
+            min_bytes,
             max_bytes: self.config.max_bytes,
             isolation_level: self.config.isolation_level,
             session_id: session.session_id,
@@ -443,7 +480,7 @@ impl Fetcher {
             if state.busy { None } else { Some((*node, state.session.close()?)) }
         })?;
         let max_version = newest_version(&session);
-        let request = self.fetch_request(session, Duration::ZERO);
+        let request = self.fetch_request(session, Duration::ZERO, self.config.min_bytes);
         let token = self.track(InFlight::Close);
         Some(OutgoingRequest {
             token,

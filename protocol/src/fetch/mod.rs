@@ -26,4 +26,4 @@ mod offset_diagnosis;
 pub use fetch_error::FetchError;
 pub use fetch_event::{FetchEvent, FetchedPartition};
 pub use fetch_session::{FetchSession, SessionOutcome, SessionRequest, SessionViolation};
-pub use fetcher::{FetchConfig, FetchStart, Fetcher};
+pub use fetcher::{FetchConfig, FetchPace, FetchStart, Fetcher};

@@ -57,6 +57,23 @@ fn fetch_names_position_epochs_and_bounds() {
 }
 
 #[test]
+fn until_a_reader_is_in_a_hurry_more_bytes_are_waited_for() {
+    let mut fetcher = fetcher(&[(0, 10)]);
+    let millis = Duration::from_millis;
+    let until = T0.after(millis(90));
+    fetcher.set_pace(FetchPace { until, min_bytes: 5000, max_wait: millis(50) });
+    let mut asked = Vec::new();
+    for at in [0, 50, 89, 90, 95] {
+        let now = T0.after(millis(at));
+        let request = fetcher.poll_request(now, &leaders()).unwrap();
+        let Request::Fetch(fetch) = &request.request else { panic!() };
+        asked.push((fetch.max_wait_ms, fetch.min_bytes));
+        answer_at(&mut fetcher, now, request.token, 7, vec![]);
+    }
+    assert_eq!(asked, [(50, 5000), (40, 5000), (1, 5000), (500, 1), (500, 1)]);
+}
+
+#[test]
 fn data_is_handed_out_whole_batches_only_and_the_position_is_their_end() {
     let mut fetcher = fetcher(&[(0, 10)]);
     let records = [batch(8, 4, 5), batch(13, 1, 6), batch(15, 0, 6)[..30].to_vec()].concat();
