@@ -5,6 +5,7 @@ use millstream_dev_broker::{DevBroker, DevBrokerConfig};
 use millstream_testcontainers::{Availability, KafkaCluster, availability};
 
 use crate::BenchError;
+use crate::usage::cpu_seconds_of;
 
 /// Which broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,6 +49,19 @@ impl Broker {
             Self::Dev(broker) => broker.address().to_string(),
             Self::Kafka(cluster) => cluster.bootstrap_servers(),
         }
+    }
+
+    /// Starts real Kafka, an error if this machine can not.
+    pub(crate) async fn kafka() -> Result<Self, BenchError> {
+        let started = Self::start(Kind::Kafka).await?;
+        started.map_err(|reason| format!("no broker to measure on: {reason}").into())
+    }
+
+    /// Processor time that a broker in a process of its own has used so far, in seconds.
+    pub(crate) fn cpu_seconds(&self) -> Result<Option<f64>, BenchError> {
+        let Self::Kafka(cluster) = self else { return Ok(None) };
+        let Some(id) = cluster.process_id(0) else { return Ok(None) };
+        Ok(Some(cpu_seconds_of(&id.to_string())?))
     }
 
     pub(crate) fn name(&self) -> String {

@@ -7,9 +7,14 @@ mod clients;
 mod flights;
 mod input;
 mod job;
+mod latency;
 mod micro;
 mod report;
+mod restart;
 mod state;
+mod steady;
+mod targets;
+mod throughput;
 mod usage;
 
 use std::process::ExitCode;
@@ -34,9 +39,18 @@ enum Command {
     Micro(micro::MicroArguments),
     /// Checkpoints of keyed state: stall, CPU time, bytes, recovery
     State(state::StateArguments),
+    /// End to end at a steady rate on real Kafka: latency of committed output, processor time of the engine
+    Latency(latency::LatencyArguments),
+    /// SIGKILL and immediate restart with a large state, on real Kafka: time to the first new committed output
+    Restart(restart::RestartArguments),
+    /// Exactly once against at least once on the same job, on real Kafka
+    Throughput(throughput::ThroughputArguments),
     /// One measured job (started by the benchmark itself)
     #[command(hide = true)]
     Job(job::JobArguments),
+    /// One job under a steady load (started by the benchmark itself)
+    #[command(hide = true)]
+    SteadyJob(steady::SteadyJobArguments),
     /// One run of our client (started by the benchmark itself)
     #[command(hide = true)]
     Client(clients::ClientArguments),
@@ -48,6 +62,10 @@ fn main() -> ExitCode {
         Command::Clients(arguments) => clients::run(&arguments),
         Command::Micro(arguments) => micro::run(&arguments),
         Command::State(arguments) => state::run(&arguments),
+        Command::Latency(arguments) => latency::run(&arguments),
+        Command::Restart(arguments) => restart::run(&arguments),
+        Command::Throughput(arguments) => throughput::run(&arguments),
+        Command::SteadyJob(arguments) => steady::run_job(&arguments),
         Command::Job(arguments) => job::run(&arguments),
         Command::Client(arguments) => clients::run_client(&arguments),
     };

@@ -18,24 +18,29 @@ pub(crate) struct Usage {
 impl Usage {
     /// Of this process, now.
     pub(crate) fn now() -> Result<Self, BenchError> {
-        let stat = std::fs::read_to_string("/proc/self/stat")?;
-        // The second field is the command in parentheses and may hold spaces; user and system ticks are the 14th and 15th.
-        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ticks: u64 = after_name
-            .split_whitespace()
-            .skip(11)
-            .take(2)
-            .map(|field| field.parse::<u64>().unwrap_or(0))
-            .sum();
-        let per_second = rustix::param::clock_ticks_per_second();
+        let cpu_seconds = cpu_seconds_of("self")?;
         let status = std::fs::read_to_string("/proc/self/status")?;
         let peak_kib: u64 = status
             .lines()
             .find_map(|line| line.strip_prefix("VmHWM:"))
             .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
             .unwrap_or(0);
-        Ok(Self { cpu_seconds: ticks as f64 / per_second as f64, peak_rss_bytes: peak_kib * 1024 })
+        Ok(Self { cpu_seconds, peak_rss_bytes: peak_kib * 1024 })
     }
+}
+
+/// User and system time of all threads of a process that runs, by its id, also of those that have ended, in seconds.
+pub(crate) fn cpu_seconds_of(process: &str) -> Result<f64, BenchError> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The second field is the command in parentheses and may hold spaces; user and system ticks are the 14th and 15th.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>().unwrap_or(0))
+        .sum();
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// What one measured job says of itself.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::BenchError;
+use crate::targets::{Bound, Spread, Targets, warn_if_loaded};
 use run::{Checkpoint, Run};
 
 /// What to measure.
@@ -34,6 +35,9 @@ pub(crate) struct StateArguments {
     /// Also start again from the state of the last size, and measure the time to the first record
     #[arg(long)]
     recovery: bool,
+    /// Fail if a target is missed
+    #[arg(long)]
+    check: bool,
 }
 
 const STALL_MS_MAX: f64 = 5.0;
@@ -48,6 +52,7 @@ pub(crate) fn run(arguments: &StateArguments) -> Result<(), BenchError> {
         None => tempfile::tempdir_in(".")?,
     };
     let mut out = std::io::stdout().lock();
+    warn_if_loaded(&mut out)?;
     writeln!(
         out,
         "keys of 16 B, values of {} B, {} dirty keys a checkpoint\n",
@@ -55,6 +60,7 @@ pub(crate) fn run(arguments: &StateArguments) -> Result<(), BenchError> {
     )?;
     let mut run = Run::start(folder.path(), arguments.value_bytes)?;
     let mut times = Vec::new();
+    let mut targets = Targets::default();
     for total in &arguments.total_keys {
         let fill = run.fill(*total, arguments.dirty_keys)?;
         writeln!(out, "{total} keys (filled in {:.1} s)", fill.as_secs_f64())?;
@@ -62,22 +68,32 @@ pub(crate) fn run(arguments: &StateArguments) -> Result<(), BenchError> {
         let mut busy: Vec<Checkpoint> = Vec::new();
         for _ in 0..arguments.rounds.max(1) {
             run.change(arguments.dirty_keys)?;
+            run.settle();
             quiet.push(run.checkpoint(0)?);
             run.change(arguments.dirty_keys)?;
+            run.settle();
             busy.push(run.checkpoint(u64::MAX)?);
         }
-        let stall = median(busy.iter().map(|it| it.stall.as_secs_f64() * 1e3));
-        let worst = busy.iter().map(|it| it.stall.as_secs_f64() * 1e3).fold(0.0, f64::max);
-        target(&mut out, "stall at the barrier, ms", stall, STALL_MS_MAX)?;
-        writeln!(
-            out,
-            "    (the longest of all {worst:.2}; on average {:.2} between two units of input)",
-            median(busy.iter().map(|it| it.unit.as_secs_f64() * 1e3))
+        let of = |part: fn(&Checkpoint) -> Duration| {
+            Spread::of(busy.iter().map(|it| part(it).as_secs_f64() * 1e3))
+        };
+        let mut judge =
+            |what, figure, limit| targets.judge(&mut out, what, figure, Bound::AtMost, limit);
+        judge("stall at the barrier, ms of the clock", of(|it| it.stall), STALL_MS_MAX)?;
+        judge("stall at the barrier, ms of processor time", of(|it| it.stall_cpu), STALL_MS_MAX)?;
+        let unit = of(|it| it.unit).median;
+        writeln!(out, "    (on average {unit:.2} ms of the clock between two units of input)")?;
+        let cpu = Spread::of(quiet.iter().map(Checkpoint::cpu_us_per_key));
+        targets.judge(
+            &mut out,
+            "CPU of a checkpoint with fsync, us/key",
+            cpu,
+            Bound::AtMost,
+            CPU_US_MAX,
         )?;
-        let cpu = median(quiet.iter().map(Checkpoint::cpu_us_per_key));
-        target(&mut out, "CPU of a checkpoint with fsync, us/key", cpu, CPU_US_MAX)?;
         let part = |part: fn(&Checkpoint) -> Duration| {
-            median(quiet.iter().map(|it| part(it).as_secs_f64() * 1e6 / it.keys as f64))
+            let values = quiet.iter().map(|it| part(it).as_secs_f64() * 1e6 / it.keys as f64);
+            Spread::of(values).median
         };
         writeln!(
             out,
@@ -87,40 +103,35 @@ pub(crate) fn run(arguments: &StateArguments) -> Result<(), BenchError> {
             part(|it| it.write_cpu),
             part(|it| it.apply_cpu),
         )?;
-        let written = median(quiet.iter().map(|it| it.written_per_byte(arguments.value_bytes)));
-        target(&mut out, "bytes written per dirty byte (delta, ingestion)", written, WRITTEN_MAX)?;
-        let all = median(quiet.iter().map(|it| it.all_per_byte(arguments.value_bytes)));
+        let written = Spread::of(quiet.iter().map(|it| it.written_per_byte(arguments.value_bytes)));
+        let what = "bytes written per dirty byte (delta, ingestion)";
+        targets.judge(&mut out, what, written, Bound::AtMost, WRITTEN_MAX)?;
+        let all = Spread::of(quiet.iter().map(|it| it.all_per_byte(arguments.value_bytes))).median;
         writeln!(out, "    (with compaction, as the kernel counts: {all:.2})")?;
-        let wall = median(quiet.iter().map(|it| it.wall.as_secs_f64() * 1e3));
-        writeln!(out, "    checkpoint from barrier to durable delta: {wall:.0} ms\n")?;
-        times.push(wall);
+        let wall = Spread::of(quiet.iter().map(|it| it.wall.as_secs_f64() * 1e3));
+        writeln!(out, "    checkpoint from barrier to durable delta: {} ms\n", wall.text(0))?;
+        out.flush()?;
+        times.push((wall, cpu));
     }
     if let ([first, ..], [.., last]) = (times.as_slice(), times.as_slice())
         && times.len() > 1
     {
-        target(
-            &mut out,
-            "checkpoint time, largest state to smallest",
-            last / first,
-            SIZES_RATIO_MAX,
-        )?;
+        let ratio = |first: Spread, last: Spread| Spread {
+            low: last.low / first.high,
+            median: last.median / first.median,
+            high: last.high / first.low,
+        };
+        for (what, ratio) in [
+            ("checkpoint time, largest state to smallest", ratio(first.0, last.0)),
+            ("checkpoint CPU, largest state to smallest", ratio(first.1, last.1)),
+        ] {
+            targets.judge(&mut out, what, ratio, Bound::AtMost, SIZES_RATIO_MAX)?;
+        }
     }
     if arguments.recovery {
-        let recovery = run.restart()?;
+        let recovery = Spread::of([run.restart()?.as_secs_f64()]);
         let limit = RECOVERY_MAX.as_secs_f64();
-        target(&mut out, "start to the first record, s", recovery.as_secs_f64(), limit)?;
+        targets.judge(&mut out, "start to the first record, s", recovery, Bound::AtMost, limit)?;
     }
-    Ok(())
-}
-
-fn target(out: &mut impl Write, what: &str, value: f64, limit: f64) -> Result<(), BenchError> {
-    let verdict = if value <= limit { "met" } else { "MISSED" };
-    writeln!(out, "  {what:<50} {value:>9.3}  target {limit:>6.2}  {verdict}")?;
-    Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    targets.check(arguments.check)
 }

@@ -26,6 +26,8 @@ pub(super) struct Checkpoint {
     pub(super) keys: u64,
     /// The longest time between two units of input from the barrier until the snapshot was sealed.
     pub(super) stall: Duration,
+    /// The same in processor time of the worker's thread: what neighbours on the machine do not add to.
+    pub(super) stall_cpu: Duration,
     /// The time between two units on average.
     pub(super) unit: Duration,
     /// From the barrier until the delta file was durable.
@@ -72,6 +74,9 @@ pub(super) struct Run {
 }
 
 const JOB: &str = "state";
+
+/// Longer than the compaction of twenty million keys takes.
+const SETTLE_MAX: Duration = Duration::from_secs(30);
 
 impl Run {
     /// Begins with no state in `folder`.
@@ -133,6 +138,20 @@ impl Run {
         Ok(())
     }
 
+    /// Waits until the store has compacted what earlier checkpoints brought: a job that changes so much with every checkpoint
+    /// takes them less often than that takes.
+    pub(super) fn settle(&self) {
+        const LOOK: Duration = Duration::from_millis(100);
+        let begun = Instant::now();
+        while begun.elapsed() < SETTLE_MAX {
+            let before = cpu_time();
+            std::thread::sleep(LOOK);
+            if cpu_time() - before < LOOK / 20 {
+                return;
+            }
+        }
+    }
+
     /// One checkpoint of what has changed, confirmed and applied. Until it is sealed up to `more` elements go on coming.
     pub(super) fn checkpoint(&mut self, more: u64) -> Result<Checkpoint, BenchError> {
         let number = self.confirmed.checkpoint.next();
@@ -143,15 +162,16 @@ impl Run {
         let written = written_bytes()?;
         let (begun, cpu) = (Instant::now(), cpu_time());
         self.workers.trigger_checkpoint(number.0, CheckpointKind::Checkpoint);
-        let mut last = Instant::now();
+        let mut last = (Instant::now(), thread_cpu_time());
         let mut processed_last = processed;
         let mut gaps = 0_u32;
         let sealed = loop {
             self.step()?;
-            let now = Instant::now();
+            let now = (Instant::now(), thread_cpu_time());
             let processed = self.feed.processed.load(Ordering::Relaxed);
             if more == 0 || processed > processed_last {
-                measured.stall = measured.stall.max(now - last);
+                measured.stall = measured.stall.max(now.0 - last.0);
+                measured.stall_cpu = measured.stall_cpu.max(now.1 - last.1);
                 gaps += 1;
                 last = now;
                 processed_last = processed;
@@ -340,7 +360,16 @@ fn header(
 
 /// User and system time of all threads of this process.
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    clock(ClockId::ProcessCPUTime)
+}
+
+/// User and system time of this thread.
+fn thread_cpu_time() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

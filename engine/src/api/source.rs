@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::OperatorError;
 use crate::graph::Extensions;
@@ -39,6 +40,8 @@ pub struct SourceContext {
     pub parallelism: usize,
     /// The splits that this worker reads and where each begins. The reader knows them by their index in this list.
     pub positions: Vec<SourcePosition>,
+    /// Time between two barriers, as a rule.
+    pub checkpoint_interval: Duration,
     /// To be called when [`SourceStatus::Pending`] may no longer hold.
     pub notifier: WorkerNotifier,
     /// What the coordinator provides to connectors.
@@ -63,6 +66,9 @@ pub trait SplitReader: Send + 'static {
     /// Where the split stands: after the last element that was emitted (and everything skipped after it). The engine fills in
     /// `max_event_time` and `finished`.
     fn position(&self, split: usize) -> SourcePosition;
+
+    /// A barrier passes: the positions now are the checkpoint's.
+    fn on_barrier(&mut self) {}
 
     /// Checkpoint n is committed: external systems may be told about its positions.
     fn on_checkpoint_confirmed(&mut self, checkpoint: u64) {

@@ -159,13 +159,8 @@ impl Standing {
             let written = directory.write_delta(&header, &delta);
             (written.map(|digest| (digest, directory.delta_file_bytes(header.at))), begun.elapsed())
         });
-        let flushing = async {
-            let flushed = timeout_at(deadline.at, self.producer.flush(tag)).await;
-            (flushed, begun.elapsed())
-        };
-        let ((flushed, acknowledged_after), written) = tokio::join!(flushing, written);
-        statistics.acknowledge_duration = acknowledged_after;
-        let written = written.map(|(written, took)| {
+        // Meanwhile the output is on its way. The ledger record needs the digest.
+        let written = written.await.map(|(written, took)| {
             statistics.delta_duration = took;
             written
         });
@@ -178,19 +173,7 @@ impl Standing {
             Err(panic) => return Err(JobError::Bug { what: format!("writing a delta: {panic}") }),
         };
         statistics.delta_file_bytes = file_bytes.unwrap_or(0);
-        let ready = Instant::now();
         crash_point(Step::DeltaWritten);
-        match flushed {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return self.roll_back(error),
-            Err(_) => {
-                return Ok(Outcome::RollBack(RollBackReason::TimedOut {
-                    checkpoint: tag,
-                    limit: deadline.limit,
-                    phase: "the brokers did not acknowledge its output",
-                }));
-            }
-        }
         let record = LedgerRecord {
             job: self.job.clone(),
             checkpoint: sealed.at.checkpoint,
@@ -211,28 +194,39 @@ impl Standing {
         }
         self.ledger.append(&self.producer, &record, tag)?;
         crash_point(Step::LedgerAppended);
-        let ledger_offset = match self.end(tag).await {
-            Ok(offset) => offset,
-            Err(error) => return self.roll_back(error),
+        let acknowledged = match timeout_at(deadline.at, self.flush_output(tag)).await {
+            Ok(Ok(offsets)) => offsets,
+            Ok(Err(error)) => return self.roll_back(error),
+            Err(_) => {
+                return Ok(Outcome::RollBack(RollBackReason::TimedOut {
+                    checkpoint: tag,
+                    limit: deadline.limit,
+                    phase: "the brokers did not acknowledge its output",
+                }));
+            }
         };
+        statistics.acknowledge_duration = begun.elapsed();
+        crash_point(Step::Voted);
+        let ledger_offset = acknowledged.get(self.ledger.partition()).copied();
+        let ready = Instant::now();
+        if let Err(error) = self.end().await {
+            return self.roll_back(error);
+        }
         statistics.commit_duration = ready.elapsed();
         let confirmed = self.confirm(record, ledger_offset, parent);
         crash_point(Step::Confirmed);
         confirmed
     }
 
-    /// C3c, C5, and C6's bump: the ledger record acknowledged, EndTxn until the answer is definite. Gives the record's offset, if
-    /// the broker said it.
-    async fn end(&mut self, tag: u64) -> Result<Option<i64>, ProduceError> {
-        let acknowledged = self.producer.flush(tag).await?;
-        crash_point(Step::Voted);
+    /// C5 and C6's bump: EndTxn until the answer is definite.
+    async fn end(&mut self) -> Result<(), ProduceError> {
         self.producer.commit_transaction(END_TXN_LIMIT).await?;
         crash_point(Step::Committed);
         if self.producer.needs_bump() {
             self.producer.bump_epoch().await?;
         }
         crash_point(Step::Bumped);
-        Ok(acknowledged.get(self.ledger.partition()).copied())
+        Ok(())
     }
 
     /// The mutant: outputs and ledger in two transactions. A crash between them is what its test looks for.

@@ -17,8 +17,11 @@ use crate::api::StreamExecutionEnvironment;
 use crate::graph::JobGraph;
 use millstream_checkpoint::SavepointManifest;
 
-/// Threads of the runtime that does network I/O and coordination; records are processed by the workers' own threads.
-const IO_THREADS: usize = 2;
+/// Threads of the runtime that does network I/O and coordination; records are processed by the workers' own threads. On a
+/// small machine it is one: of two, whichever sleeps is woken whenever the other has something, to find it done.
+fn io_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 2))
+}
 
 /// A job with a place for its state.
 #[derive(Debug)]
@@ -133,7 +136,7 @@ impl Job {
     ) -> Result<(), JobError> {
         let system = |what| move |source| JobError::System { what, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(IO_THREADS)
+            .worker_threads(io_threads())
             .thread_name("millstream-io")
             .enable_all()
             .build()

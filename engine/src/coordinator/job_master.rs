@@ -27,7 +27,8 @@ use super::savepoint::SavepointDesk;
 use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::stop_request::StopRequest;
 use crate::connector::kafka::{
-    KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources, TransactionalOutput,
+    DeliveryGuarantee, KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources,
+    SharedProducer, SinkOutput,
 };
 use crate::graph::{Extensions, JobGraph, RestoreContext};
 use crate::time::MonotonicClock;
@@ -51,7 +52,7 @@ pub(crate) struct JobMaster {
 pub(super) struct Opened {
     sources: OpenedSources,
     descriptions: BTreeMap<Arc<str>, Arc<KafkaSourceDescription>>,
-    output: TransactionalOutput,
+    output: SinkOutput,
     pub(super) bounded: bool,
     transaction_timeout: Duration,
 }
@@ -119,7 +120,7 @@ impl JobMaster {
                 return Ok(());
             }
         };
-        self.stop.watch_over(opened.output.producer.clone());
+        self.stop.watch_over(opened.output.transactional.producer.clone());
         let owner = OwnerId::random()?;
         let known = directory.local().meta;
         let newest = directory.local().newest();
@@ -156,7 +157,8 @@ impl JobMaster {
             directory,
             store,
             ledger,
-            producer: opened.output.producer.clone(),
+            producer: opened.output.transactional.producer.clone(),
+            idempotent: opened.output.idempotent.as_ref().map(|shared| shared.producer.clone()),
             transactional_id,
         };
         let result = self.run_attempts(&mut standing, &opened, &name).await;
@@ -337,8 +339,10 @@ impl JobMaster {
             descriptions.insert(Arc::clone(&connector.uid), description);
         }
         let mut partitions = BTreeMap::new();
+        let mut at_least_once = false;
         for connector in self.graph.sinks() {
             if let Some(description) = connector.downcast::<KafkaSinkDescription>() {
+                at_least_once |= description.guarantee == DeliveryGuarantee::AtLeastOnce;
                 let count = description.open(&connector.uid, client).await?;
                 partitions.insert(description.topic.clone(), count);
             }
@@ -352,8 +356,9 @@ impl JobMaster {
                 )));
             }
         }
-        let output = TransactionalOutput {
-            producer: client.producer(Some(transactional_id)),
+        let output = SinkOutput {
+            transactional: SharedProducer::new(client.producer(Some(transactional_id))),
+            idempotent: at_least_once.then(|| SharedProducer::new(client.producer(None))),
             partitions: Arc::new(partitions),
         };
         let transaction_timeout = client.config().transaction_timeout;

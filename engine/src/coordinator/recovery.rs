@@ -1,6 +1,7 @@
 //! From a state directory and a ledger to a job that may run: steps R1 to R6 of the commit protocol, and in a process that lives
 //! on the soft rollback (X). What comes next is said by [`Recovery`]; here it is done.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use millstream_checkpoint::{
     LayeredState, LineageId, LocalState, Meta, Nonce, OwnerId, OwnerRecordEnd, Positions, Recovery,
     RecoveryPoint, StateDirectory, StateStore, StoreFacts, owner_record, replay, replay_plan,
 };
+use millstream_protocol::TopicPartition;
 use millstream_protocol_client::{ProduceError, Producer};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
@@ -37,6 +39,9 @@ pub(crate) struct Standing {
     pub(crate) layered: Arc<LayeredState>,
     pub(crate) ledger: Ledger,
     pub(crate) producer: Producer,
+    /// Of sinks that write at least once, if there are any. What it was given has to be acknowledged before a commit; it is
+    /// not taken back by a rollback.
+    pub(crate) idempotent: Option<Producer>,
     pub(crate) transactional_id: String,
 }
 
@@ -240,6 +245,22 @@ impl Standing {
             self.producer.bump_epoch().await?;
         }
         Ok(offset.unwrap_or(-1))
+    }
+
+    /// Waits until all output of the checkpoint `tag` is acknowledged. Gives the last offsets of what its transaction holds.
+    pub(crate) async fn flush_output(
+        &self,
+        tag: u64,
+    ) -> Result<BTreeMap<TopicPartition, i64>, ProduceError> {
+        let at_least_once = async {
+            match &self.idempotent {
+                Some(producer) => producer.flush(tag).await.map(|_| ()),
+                None => Ok(()),
+            }
+        };
+        let (offsets, at_least_once) = tokio::join!(self.producer.flush(tag), at_least_once);
+        let offsets = offsets?;
+        at_least_once.map(|()| offsets)
     }
 
     /// The last checkpoint that the directory knows to be committed.

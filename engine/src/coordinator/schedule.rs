@@ -66,9 +66,11 @@ impl CheckpointSchedule {
         by_time.min(too_old).min(now + LOOK_INTERVAL)
     }
 
-    /// A checkpoint has begun.
+    /// A checkpoint has begun. One that began a little late, as timers are, does not make the next one later.
     pub(crate) fn triggered(&mut self, now: Instant) {
-        self.last_trigger = now;
+        let due = self.last_trigger + self.interval;
+        let in_time = now >= due && now < due + self.interval / 4;
+        self.last_trigger = if in_time { due } else { now };
     }
 
     /// A checkpoint is committed, and the next transaction begins.
@@ -120,6 +122,21 @@ mod tests {
         schedule.ended(begin + 190 * MS);
         assert_eq!(schedule.due(begin + 199 * MS, 0), None);
         assert_eq!(schedule.due(begin + 200 * MS, 0), Some(CheckpointTrigger::Interval));
+    }
+
+    #[test]
+    fn a_late_timer_does_not_make_all_later_checkpoints_later() {
+        let (mut schedule, begin) = schedule(100 * MS, Duration::ZERO);
+        for trigger in [101, 202, 300] {
+            schedule.triggered(begin + trigger * MS);
+        }
+        assert_eq!(schedule.next_look(begin + 390 * MS), begin + 400 * MS);
+        // One that was held up begins the count anew, and so does an early one.
+        for (trigger, next) in [(430, 530), (480, 580)] {
+            schedule.triggered(begin + trigger * MS);
+            assert_eq!(schedule.due(begin + (next - 1) * MS, 0), None);
+            assert_eq!(schedule.due(begin + next * MS, 0), Some(CheckpointTrigger::Interval));
+        }
     }
 
     #[test]

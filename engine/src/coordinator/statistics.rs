@@ -24,9 +24,10 @@ pub struct CheckpointStatistics {
     pub snapshot_duration: Duration,
     /// From there until the delta file was durable.
     pub delta_duration: Duration,
-    /// From the end of the snapshot until the brokers had acknowledged all output.
+    /// From the end of the snapshot until the brokers had acknowledged all output, and the ledger record, which is written
+    /// once the delta file is durable.
     pub acknowledge_duration: Duration,
-    /// From the end of both until the commit was known.
+    /// From there until the commit was known.
     pub commit_duration: Duration,
     /// How long its changes took to go into the store, together with those of others; `None` until they have.
     pub apply_duration: Option<Duration>,

@@ -120,6 +120,7 @@ impl BuildContext<'_> {
             worker: self.worker,
             parallelism,
             positions: positions.skip(self.worker).step_by(parallelism).collect(),
+            checkpoint_interval: self.shared.config.checkpoint_interval,
             notifier: self.notifier(),
             extensions: self.extensions(),
         }

@@ -1,7 +1,7 @@
 //! Wakes a parked worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ pub struct WorkerNotifier(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     notified: AtomicBool,
-    // Guards the handle of the worker's thread, which exists later than the notifier. Taken only when a worker starts to
-    // wait and when a waiting worker is woken.
-    parked: Mutex<Option<Thread>>,
+    /// The worker's thread, which exists later than the notifier: set when it waits for the first time. No lock: a worker is
+    /// often woken before the thread that wakes it goes on, and would then wait for it.
+    parked: OnceLock<Thread>,
 }
 
 impl WorkerNotifier {
@@ -27,11 +27,10 @@ impl WorkerNotifier {
 
     /// Wakes the worker, or keeps it from parking next time.
     pub fn notify(&self) {
-        if !self.0.notified.swap(true, Ordering::AcqRel) {
-            let parked = self.0.parked.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(thread) = parked.as_ref() {
-                thread.unpark();
-            }
+        if !self.0.notified.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.0.parked.get()
+        {
+            thread.unpark();
         }
     }
 
@@ -65,8 +64,8 @@ impl WorkerNotifier {
     }
 
     fn name_thread(&self) {
-        let thread = Some(thread::current());
-        *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        // A worker is driven by one thread as long as it lives.
+        self.0.parked.get_or_init(thread::current);
     }
 
     fn take(&self) -> bool {

@@ -214,12 +214,13 @@ where
         }
         let Self { uid, reader, watermarks, downstream, .. } = self;
         let added = snapshots.add(barrier.checkpoint, |context| {
-            let reader = reader.splits();
-            for split in 0..reader.split_count() {
-                let mut position = reader.position(split);
+            let splits = reader.splits();
+            for split in 0..splits.split_count() {
+                let mut position = splits.position(split);
                 (position.max_event_time, position.finished) = watermarks.state(split);
                 context.add_position(uid, position);
             }
+            reader.splits_mut().on_barrier();
             downstream.on_barrier(barrier, context)?;
             Ok(true)
         });

@@ -1,9 +1,10 @@
-//! Kafka as a source and as an exactly-once sink, under Flink's names.
+//! Kafka as a source and as a sink, under Flink's names.
 
 mod error;
 mod format;
 mod markers;
 mod offsets_initializer;
+mod pace;
 mod sink;
 mod sink_writer;
 mod source;
@@ -20,8 +21,8 @@ pub use millstream_protocol_client::{
     ClientConfig, ClientError, ConfigError, KafkaClient, NewTopic, OffsetSpec, ProduceError,
 };
 pub use offsets_initializer::OffsetsInitializer;
-pub use sink::{KafkaSink, RawKafkaSink};
-pub(crate) use sink::{KafkaSinkDescription, TransactionalOutput};
+pub use sink::{DeliveryGuarantee, KafkaSink, RawKafkaSink};
+pub(crate) use sink::{KafkaSinkDescription, SharedProducer, SinkOutput};
 pub use sink_writer::KafkaSinkWriter;
 pub use source::{KafkaSource, RawKafkaSource};
 pub(crate) use source::{KafkaSourceDescription, OpenedSource, OpenedSources};

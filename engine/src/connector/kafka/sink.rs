@@ -1,7 +1,8 @@
-//! The exactly-once Kafka sink: which topic, how an element becomes a record, and who writes.
+//! The Kafka sink: which topic, how an element becomes a record, with which guarantee, and who writes.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_protocol_client::{ClientConfig, KafkaClient, Producer};
 use serde::Serialize;
@@ -11,6 +12,18 @@ use super::format::{JsonSerializer, RecordSerializer};
 use super::sink_writer::{KafkaSinkWriter, RawKafkaSinkWriter, RecordTimestamps};
 use crate::api::{Sink, SinkContext};
 use crate::error::OperatorError;
+use crate::task::WorkerNotifier;
+
+/// What a sink promises of the records it writes (Flink's `DeliveryGuarantee`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveryGuarantee {
+    /// Each element is written once, whatever happens. Readers of committed records see it when its checkpoint is committed.
+    #[default]
+    ExactlyOnce,
+    /// Nothing is lost: a checkpoint is committed only once all its output is acknowledged. What was written since the last
+    /// one is written again after a crash, a rollback or a restart. Every reader sees records as soon as they are written.
+    AtLeastOnce,
+}
 
 /// What the coordinator has to know of a Kafka sink.
 #[derive(Clone, Debug)]
@@ -18,17 +31,52 @@ pub(crate) struct KafkaSinkDescription {
     pub(crate) config: ClientConfig,
     pub(crate) topic: String,
     pub(crate) timestamps: RecordTimestamps,
+    pub(crate) guarantee: DeliveryGuarantee,
 }
 
-/// The transactional producer that all sinks of the process share, and the number of partitions of each sink's topic.
+/// The workers' notifiers by sink and worker.
+type Writers = BTreeMap<(Arc<str>, usize), WorkerNotifier>;
+
+/// A producer that the sinks of all workers share.
 #[derive(Clone, Debug)]
-pub(crate) struct TransactionalOutput {
+pub(crate) struct SharedProducer {
     pub(crate) producer: Producer,
-    pub(crate) partitions: Arc<std::collections::BTreeMap<String, i32>>,
+    // Guards the workers to be woken when there is room again; taken when a writer is made and when room has become.
+    writers: Arc<Mutex<Writers>>,
 }
 
-/// A sink that writes each element once, whatever happens. Records become visible to read_committed readers when the
-/// checkpoint they belong to is committed.
+impl SharedProducer {
+    pub(crate) fn new(producer: Producer) -> Self {
+        let writers: Arc<Mutex<Writers>> = Arc::default();
+        let told = Arc::clone(&writers);
+        producer.on_capacity(Arc::new(move || {
+            let writers = told.lock().unwrap_or_else(PoisonError::into_inner);
+            writers.values().for_each(WorkerNotifier::notify);
+        }));
+        Self { producer, writers }
+    }
+
+    /// The producer, for the writer of the sink `uid` at `worker`, whose notifier is called when there is room again. It
+    /// takes the place of the same writer in an earlier attempt.
+    pub(crate) fn join(&self, uid: Arc<str>, worker: usize, notifier: WorkerNotifier) -> Producer {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.insert((uid, worker), notifier);
+        self.producer.clone()
+    }
+}
+
+/// The producers that all sinks of the process share, and the number of partitions of each sink's topic.
+#[derive(Clone, Debug)]
+pub(crate) struct SinkOutput {
+    /// Its transactions are the job's checkpoints.
+    pub(crate) transactional: SharedProducer,
+    /// Of sinks that write at least once, if there are any.
+    pub(crate) idempotent: Option<SharedProducer>,
+    pub(crate) partitions: Arc<BTreeMap<String, i32>>,
+}
+
+/// A sink that writes each element once, whatever happens, unless [another guarantee](Self::delivery_guarantee) is asked
+/// for. Records become visible to read_committed readers when the checkpoint they belong to is committed.
 #[derive(Clone, Debug)]
 pub struct KafkaSink<S = ()> {
     description: KafkaSinkDescription,
@@ -50,6 +98,7 @@ impl KafkaSink {
             config,
             topic: String::new(),
             timestamps: RecordTimestamps::default(),
+            guarantee: DeliveryGuarantee::default(),
         };
         Self { description, serializer: () }
     }
@@ -66,6 +115,13 @@ impl KafkaSink {
     #[must_use]
     pub fn with_event_time(mut self) -> Self {
         self.description.timestamps = RecordTimestamps::EventTime;
+        self
+    }
+
+    /// What is promised of the records; default exactly once.
+    #[must_use]
+    pub fn delivery_guarantee(mut self, guarantee: DeliveryGuarantee) -> Self {
+        self.description.guarantee = guarantee;
         self
     }
 

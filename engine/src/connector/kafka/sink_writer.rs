@@ -9,7 +9,7 @@ use millstream_protocol::records::{Appended, BatchBuilder, RecordView};
 use millstream_protocol_client::Producer;
 
 use super::format::RecordSerializer;
-use super::sink::{KafkaSinkDescription, TransactionalOutput};
+use super::sink::{DeliveryGuarantee, KafkaSinkDescription, SinkOutput};
 use crate::api::{SinkContext, SinkWriter, Writer};
 use crate::error::OperatorError;
 
@@ -142,7 +142,7 @@ impl Batches {
         context: SinkContext,
         description: &KafkaSinkDescription,
     ) -> Result<Self, OperatorError> {
-        let output = context.extensions.get::<TransactionalOutput>();
+        let output = context.extensions.get::<SinkOutput>();
         let missing =
             || OperatorError::new(format!("the Kafka sink {:?} was not opened", context.uid));
         let output = output.as_deref().ok_or_else(missing)?;
@@ -157,10 +157,13 @@ impl Batches {
                 builder: BatchBuilder::with_level(compression, level, batch_bytes),
             })
             .collect();
-        let notifier = context.notifier;
-        output.producer.on_capacity(Arc::new(move || notifier.notify()));
+        let shared = match description.guarantee {
+            DeliveryGuarantee::ExactlyOnce => Some(&output.transactional),
+            DeliveryGuarantee::AtLeastOnce => output.idempotent.as_ref(),
+        };
+        let shared = shared.ok_or_else(missing)?;
         Ok(Self {
-            producer: output.producer.clone(),
+            producer: shared.join(Arc::clone(&context.uid), context.worker, context.notifier),
             partitions,
             checkpoint: context.checkpoint,
             sticky: context.worker,

@@ -7,9 +7,11 @@ use millstream_checkpoint::{SourcePosition, TopicId};
 use millstream_protocol::records::{DecodeLimits, Decompressor, RecordView, VisibleBatches};
 use millstream_protocol::{IsolationLevel, TopicPartition};
 use millstream_protocol_client::{FetchEvent, FetchStart, FetchedPartition, PartitionConsumer};
+use tokio::time::Instant;
 
 use super::error::DataError;
 use super::format::RecordDeserializer;
+use super::pace::ReadPace;
 use super::source::OpenedSources;
 use crate::api::{
     RawSourceReader, SourceContext, SourceOutput, SourceReader, SourceStatus, SplitOutput,
@@ -52,6 +54,10 @@ impl<D: RecordDeserializer> SplitReader for KafkaSourceReader<D> {
     fn position(&self, split: usize) -> SourcePosition {
         self.splits.position(split)
     }
+
+    fn on_barrier(&mut self) {
+        self.splits.on_barrier();
+    }
 }
 
 impl SplitReader for RawKafkaSourceReader {
@@ -61,6 +67,10 @@ impl SplitReader for RawKafkaSourceReader {
 
     fn position(&self, split: usize) -> SourcePosition {
         self.splits.position(split)
+    }
+
+    fn on_barrier(&mut self) {
+        self.splits.on_barrier();
     }
 }
 
@@ -125,6 +135,8 @@ struct Splits {
     list: Vec<Split>,
     by_partition: BTreeMap<TopicPartition, usize>,
     consumer: PartitionConsumer,
+    /// Of a source that waits for records, not of one that has them all.
+    pace: Option<ReadPace>,
     bounded: bool,
     limits: DecodeLimits,
     decompressor: Option<Decompressor>,
@@ -172,10 +184,12 @@ impl Splits {
             .enumerate()
             .map(|(index, split)| (split.topic_partition.clone(), index))
             .collect();
+        let pace = ReadPace::new(context.checkpoint_interval, opened.client.config());
         Ok(Self {
             list,
             by_partition,
             consumer,
+            pace: pace.filter(|_| opened.ends.is_none()),
             bounded: opened.ends.is_some(),
             limits: DecodeLimits::default(),
             decompressor: None,
@@ -196,6 +210,13 @@ impl Splits {
             },
             |split| split.position.clone(),
         )
+    }
+
+    /// What is read from here on is seen with the next commit.
+    fn on_barrier(&mut self) {
+        if let Some(pace) = self.pace {
+            self.consumer.pace(Instant::now() + pace.calm, pace.min_bytes, pace.max_wait);
+        }
     }
 
     /// Takes what one fetch brought for one split and gives its records to `emit`.
