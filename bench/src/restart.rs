@@ -141,8 +141,8 @@ async fn kills(
         let killed = origin.elapsed();
         // A moment's question, before anybody fences.
         let described = client.describe_transactions(&[transactional_id.as_str()]).await;
-        let mut found = described.into_values().flatten();
-        let open = found.any(|transaction| transaction.state == "Ongoing");
+        let described = described.into_values().next().ok_or("no answer about the transaction")?;
+        let transaction = described?.state;
         let started = origin.elapsed();
         process = JobProcess::start(&job)?;
         let (mut from, mut first) = (0, None);
@@ -160,14 +160,13 @@ async fn kills(
             before.map_or(Duration::ZERO, |seen| seen.seen)
         };
         let kill = Kill {
-            open,
+            open: transaction == "Ongoing",
             first_output: (first.seen - started).as_secs_f64(),
             stall: (first.seen - before).as_secs_f64(),
         };
-        let left = if kill.open { "open" } else { "ended" };
         writeln!(
             out,
-            "  kill {:>2}: transaction {left:<5} first new committed output after {:.3} s, reader without output for {:.3} s",
+            "  kill {:>2}: transaction {transaction}, first new committed output after {:.3} s, reader without output for {:.3} s",
             number + 1,
             kill.first_output,
             kill.stall

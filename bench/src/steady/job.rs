@@ -25,6 +25,9 @@ use crate::BenchError;
 use crate::targets::Spread;
 use crate::usage::{Measurement, Usage, cpu_seconds_of};
 
+/// Checkpoints whose phases are told of.
+const CHECKPOINTS_KEPT: usize = 500;
+
 /// What is done with the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
@@ -144,7 +147,8 @@ fn environment(arguments: &SteadyJobArguments) -> StreamExecutionEnvironment {
     let sink = KafkaSink::new(kafka).topic(&arguments.output_topic).delivery_guarantee(guarantee);
     let environment = StreamExecutionEnvironment::new(&arguments.job)
         .parallelism(arguments.parallelism)
-        .checkpoint_interval(arguments.checkpoint_interval);
+        .checkpoint_interval(arguments.checkpoint_interval)
+        .checkpoint_history(CHECKPOINTS_KEPT);
     match arguments.shape {
         Shape::Copy => {
             environment

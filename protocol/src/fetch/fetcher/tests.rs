@@ -68,7 +68,7 @@ fn until_a_reader_is_in_a_hurry_more_bytes_are_waited_for() {
         let request = fetcher.poll_request(now, &leaders()).unwrap();
         let Request::Fetch(fetch) = &request.request else { panic!() };
         asked.push((fetch.max_wait_ms, fetch.min_bytes));
-        answer_at(&mut fetcher, now, request.token, 7, vec![]);
+        answer_at(&mut fetcher, now, request.token, 7, vec![data(0, Vec::new())]);
     }
     assert_eq!(asked, [(50, 5000), (40, 5000), (1, 5000), (500, 1), (500, 1)]);
 }
