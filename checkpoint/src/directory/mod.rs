@@ -164,7 +164,7 @@ impl StateDirectory {
     }
 
     /// Writes the delta file of a checkpoint (C3b) and makes it durable: temporary file, fsync, rename,
-    /// fsync of the folder. Only a digest returned from here may go into a ledger record.
+    /// fsync of the folder. No ledger record with its digest may be committed before this returns it.
     ///
     /// # Errors
     ///
@@ -175,6 +175,21 @@ impl StateDirectory {
         header: &DeltaHeader,
         delta: &FrozenDelta,
     ) -> Result<DeltaDigest, StateError> {
+        self.write_delta_telling(header, delta, |_| ())
+    }
+
+    /// As [`write_delta`](Self::write_delta), and tells the digest as soon as it is known, before anything is durable: the ledger
+    /// record may be on its way meanwhile, not its commit.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_delta`](Self::write_delta), also after the digest was told.
+    pub fn write_delta_telling(
+        &self,
+        header: &DeltaHeader,
+        delta: &FrozenDelta,
+        tell: impl FnOnce(DeltaDigest),
+    ) -> Result<DeltaDigest, StateError> {
         self.check_usable()?;
         let path = self.deltas.join(delta_name(header.at));
         let refuse = |source| StateError::Delta { path: path.clone(), source };
@@ -183,6 +198,7 @@ impl StateDirectory {
         let write = || {
             let mut file = self.disk.create(&temporary)?;
             let written = DeltaWriter::write(&mut *file, header, delta)?;
+            tell(written.0);
             file.sync_all()?;
             self.disk.rename(&temporary, &path)?;
             self.disk.sync_dir(&self.deltas)?;

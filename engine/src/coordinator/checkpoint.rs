@@ -8,6 +8,7 @@ use millstream_checkpoint::{
     Positions, StateError, StoreError, Watermarks,
 };
 use millstream_protocol_client::ProduceError;
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
@@ -154,27 +155,17 @@ impl Standing {
             producer: self.producer.identity().map(|id| (id.producer_id, id.producer_epoch)),
         };
         let directory = Arc::clone(&self.directory);
-        // It is waited for in any case: a file that appears after the rollback would be one more dead attempt's.
-        let written = spawn_blocking(move || {
-            let written = directory.write_delta(&header, &delta);
-            (written.map(|digest| (digest, directory.delta_file_bytes(header.at))), begun.elapsed())
+        let (tell, digest) = oneshot::channel();
+        let writing = spawn_blocking(move || {
+            let told = |digest| {
+                // Who waited for it is gone with the whole job.
+                let _ = tell.send(digest);
+            };
+            let written = directory.write_delta_telling(&header, &delta, told);
+            (written.map(|_| directory.delta_file_bytes(header.at)), begun.elapsed())
         });
-        // Meanwhile the output is on its way. The ledger record needs the digest.
-        let written = written.await.map(|(written, took)| {
-            statistics.delta_duration = took;
-            written
-        });
-        let (digest, file_bytes) = match written {
-            Ok(Ok(digest)) => digest,
-            Ok(Err(error)) if error.is_no_space() => {
-                return Ok(Outcome::RollBack(RollBackReason::NoSpace(error)));
-            }
-            Ok(Err(error)) => return Err(error.into()),
-            Err(panic) => return Err(JobError::Bug { what: format!("writing a delta: {panic}") }),
-        };
-        statistics.delta_file_bytes = file_bytes.unwrap_or(0);
-        crash_point(Step::DeltaWritten);
-        let record = LedgerRecord {
+        // Output, ledger record and the delta's fsync are on their way together; the commit waits for all of them.
+        let record = digest.await.ok().map(|digest| LedgerRecord {
             job: self.job.clone(),
             checkpoint: sealed.at.checkpoint,
             nonce: sealed.at.nonce,
@@ -186,13 +177,37 @@ impl Standing {
             delta_digest: Some(digest),
             fingerprint: self.fingerprint,
             wall_time_ms: wall_time_ms(),
+        });
+        let outputs_alone = match mutant(Mutant::LedgerOutsideTransaction) {
+            true => self.commit_outputs_alone(tag).await,
+            false => Ok(()),
         };
-        if mutant(Mutant::LedgerOutsideTransaction)
-            && let Err(error) = self.commit_outputs_alone(tag).await
-        {
+        let appended = match &record {
+            Some(record) => self.ledger.append(&self.producer, record, tag),
+            None => Ok(()),
+        };
+        // It is waited for in any case: a file that appears after the rollback would be one more dead attempt's.
+        let written = writing.await.map(|(written, took)| {
+            statistics.delta_duration = took;
+            written
+        });
+        let file_bytes = match written {
+            Ok(Ok(bytes)) => bytes,
+            Ok(Err(error)) if error.is_no_space() => {
+                return Ok(Outcome::RollBack(RollBackReason::NoSpace(error)));
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(panic) => return Err(JobError::Bug { what: format!("writing a delta: {panic}") }),
+        };
+        statistics.delta_file_bytes = file_bytes.unwrap_or(0);
+        crash_point(Step::DeltaWritten);
+        if let Err(error) = outputs_alone {
             return self.roll_back(error);
         }
-        self.ledger.append(&self.producer, &record, tag)?;
+        appended?;
+        let Some(record) = record else {
+            return Err(JobError::Bug { what: "a delta was written without a digest".to_owned() });
+        };
         crash_point(Step::LedgerAppended);
         let acknowledged = match timeout_at(deadline.at, self.flush_output(tag)).await {
             Ok(Ok(offsets)) => offsets,

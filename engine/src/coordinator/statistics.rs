@@ -24,8 +24,8 @@ pub struct CheckpointStatistics {
     pub snapshot_duration: Duration,
     /// From there until the delta file was durable.
     pub delta_duration: Duration,
-    /// From the end of the snapshot until the brokers had acknowledged all output, and the ledger record, which is written
-    /// once the delta file is durable.
+    /// From the end of the snapshot until the brokers had acknowledged all output, the ledger record with it, and the delta
+    /// file was durable.
     pub acknowledge_duration: Duration,
     /// From there until the commit was known.
     pub commit_duration: Duration,
