@@ -75,8 +75,8 @@ pub(super) struct Run {
 
 const JOB: &str = "state";
 
-/// Longer than the compaction of twenty million keys takes.
-const SETTLE_MAX: Duration = Duration::from_secs(30);
+/// Longer than the compaction after one checkpoint takes, as a rule.
+const SETTLE_MAX: Duration = Duration::from_secs(15);
 
 impl Run {
     /// Begins with no state in `folder`.
@@ -124,8 +124,7 @@ impl Run {
     /// Writes `dirty` keys, spread over all there are.
     pub(super) fn change(&mut self, dirty: u64) -> Result<(), BenchError> {
         let keys = self.feed.keys.load(Ordering::Relaxed);
-        // A prime, so that no key comes twice before all others.
-        let stride = if keys.is_multiple_of(1_000_003) { 999_983 } else { 1_000_003 };
+        let stride = scattered(keys);
         self.feed.stride.store(stride, Ordering::Relaxed);
         let updated = self.feed.updated.load(Ordering::Relaxed);
         let emitted = self.feed.emitted.load(Ordering::Relaxed);
@@ -291,6 +290,17 @@ impl Run {
     }
 }
 
+/// A step through `keys` that meets each once, far from the one before: in the order in which they were made, or every third,
+/// they would lie next to each other in memory, the fewer there are the more so.
+fn scattered(keys: u64) -> u64 {
+    let golden = (keys as f64 * 0.618_033_988_75) as u64;
+    (golden.max(1)..).find(|step| common_divisor(*step, keys) == 1).unwrap_or(1)
+}
+
+fn common_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { common_divisor(other, one % other) }
+}
+
 type Built = (Worker, WorkerSet, Arc<Mutex<Vec<WorkerReport>>>);
 
 fn build(
@@ -379,4 +389,19 @@ fn written_bytes() -> Result<u64, BenchError> {
     let io = std::fs::read_to_string("/proc/self/io")?;
     let line = io.lines().find_map(|line| line.strip_prefix("write_bytes:"));
     Ok(line.ok_or("no write_bytes in /proc/self/io")?.trim().parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scattered_order_meets_every_key_once() {
+        for keys in [1_u64, 2, 7, 1000, 1024] {
+            let step = scattered(keys);
+            let met: std::collections::BTreeSet<u64> =
+                (0..keys).map(|at| at * step % keys).collect();
+            assert_eq!(met.len() as u64, keys, "{keys} keys");
+        }
+    }
 }
