@@ -1,0 +1,1 @@
+//! The jobs under test.

@@ -1,0 +1,1 @@
+//! One history's runtime.
