@@ -93,7 +93,7 @@ mod injected;
 #[cfg(feature = "fault-injection")]
 pub use injected::crash_points;
 #[cfg(feature = "fault-injection")]
-pub(crate) use injected::{crash_point, disk, mutant};
+pub(crate) use injected::{crash_point, faulty, mutant};
 
 /// Does nothing.
 #[cfg(not(feature = "fault-injection"))]
@@ -107,8 +107,10 @@ pub(crate) const fn mutant(_mutant: Mutant) -> bool {
     false
 }
 
-/// The operating system's files.
+/// The disk as it is.
 #[cfg(not(feature = "fault-injection"))]
-pub(crate) fn disk() -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
-    std::sync::Arc::new(millstream_checkpoint::RealDisk)
+pub(crate) fn faulty(
+    disk: std::sync::Arc<dyn millstream_checkpoint::Disk>,
+) -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
+    disk
 }

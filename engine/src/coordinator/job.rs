@@ -11,6 +11,7 @@ use super::restart::RestartRecord;
 use super::signals::ShutdownSignals;
 use super::statistics::CheckpointStatistics;
 use super::stop_request::StopRequest;
+use super::storage::Storage;
 use crate::api::StreamExecutionEnvironment;
 use crate::graph::JobGraph;
 
@@ -77,6 +78,11 @@ impl Job {
         self.stop_on_signals().start()?.wait()
     }
 
+    #[cfg(feature = "simulation")]
+    pub(super) fn into_parts(self) -> (JobGraph, PathBuf) {
+        (self.graph, self.state_dir)
+    }
+
     fn block(self, monitor: JobMonitor, stop: StopRequest) -> Result<(), JobError> {
         let system = |what| move |source| JobError::System { what, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -100,7 +106,8 @@ impl Job {
                     std::process::exit(exit_code);
                 });
             }
-            JobMaster::new(self.graph, self.state_dir, monitor, stop).run().await
+            let storage = Storage::real();
+            JobMaster::new(self.graph, self.state_dir, storage, monitor, stop).run().await
         })
     }
 }

@@ -6,24 +6,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_checkpoint::{
-    CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
-    Positions, Recovery, RecoveryPoint, Resolution, StateDirectory, StateStore,
+    CheckpointId, JobName, JobStatus, LayeredState, Nonce, OwnerId, Positions, Recovery,
+    RecoveryPoint, Resolution, StateDirectory, StateStore,
 };
+use millstream_protocol_client::surroundings::block_in_place;
 use millstream_protocol_client::{ClientConfig, KafkaClient};
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
 
 use super::attempt::{Attempt, Ended, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
 use super::error::JobError;
-use super::fault::{Step, crash_point, disk};
+use super::fault::{Step, crash_point};
 use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
+use super::random_id;
 use super::recovery::Standing;
 use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::stop_request::StopRequest;
+use super::storage::Storage;
 use crate::connector::kafka::{
     KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources, TransactionalOutput,
 };
@@ -38,6 +40,7 @@ const INTERVALS_PER_TIMEOUT: u32 = 3;
 pub(crate) struct JobMaster {
     pub(super) graph: JobGraph,
     state_dir: PathBuf,
+    storage: Storage,
     pub(super) monitor: JobMonitor,
     pub(super) stop: StopRequest,
 }
@@ -56,10 +59,11 @@ impl JobMaster {
     pub(crate) fn new(
         graph: JobGraph,
         state_dir: PathBuf,
+        storage: Storage,
         monitor: JobMonitor,
         stop: StopRequest,
     ) -> Self {
-        Self { graph, state_dir, monitor, stop }
+        Self { graph, state_dir, storage, monitor, stop }
     }
 
     pub(crate) async fn run(self) -> Result<(), JobError> {
@@ -79,7 +83,7 @@ impl JobMaster {
         let fingerprint = self.graph.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
         let directory = Arc::new(block_in_place(|| {
-            StateDirectory::open(disk(), &self.state_dir, &job, fingerprint)
+            StateDirectory::open(self.storage.disk(), &self.state_dir, &job, fingerprint)
         })?);
         crash_point(Step::Locked);
         let bounded = self.is_bounded();
@@ -98,6 +102,7 @@ impl JobMaster {
             Ok::<_, JobError>((client, opened))
         };
         let (client, opened) = tokio::select! {
+            biased;
             opened = opening => opened?,
             () = self.stop.requested() => {
                 tracing::info!("stopped before anything was begun");
@@ -106,8 +111,8 @@ impl JobMaster {
             }
         };
         self.stop.watch_over(opened.output.producer.clone());
-        let store = open_store(&directory)?;
-        let owner = OwnerId::random()?;
+        let store = self.open_store(&directory)?;
+        let owner = OwnerId(random_id()?);
         let known = directory.local().meta;
         let newest = directory.local().newest();
         let ledger = Ledger::open(
@@ -175,6 +180,7 @@ impl JobMaster {
         checkpoint: u64,
     ) -> Result<T, JobError> {
         tokio::select! {
+            biased;
             done = work => done,
             () = self.stop.overdue(STOP_LIMIT) => Err(JobError::CheckpointTimeout {
                 checkpoint,
@@ -254,7 +260,7 @@ impl JobMaster {
             reports,
             maintenance,
             publisher: OffsetPublisher::new(&opened.sources),
-            nonce: Nonce::random()?,
+            nonce: Nonce(random_id()?),
             parent,
             finished: 0,
             counted,
@@ -385,10 +391,11 @@ impl JobMaster {
     fn invalid(&self, reason: String) -> JobError {
         JobError::InvalidJob { job: self.graph.config().job_name.clone(), reason }
     }
-}
 
-pub(super) fn open_store(directory: &StateDirectory) -> Result<Arc<dyn StateStore>, JobError> {
-    let store =
-        block_in_place(|| FjallStore::open(&directory.store_path(), FjallOptions::default()))?;
-    Ok(Arc::new(store))
+    pub(super) fn open_store(
+        &self,
+        directory: &StateDirectory,
+    ) -> Result<Arc<dyn StateStore>, JobError> {
+        Ok(block_in_place(|| self.storage.open_store(&directory.store_path()))?)
+    }
 }

@@ -2,20 +2,21 @@
 //! on the soft rollback (X). What comes next is said by [`Recovery`]; here it is done.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, Effect, FenceAnswer, Findings, Fingerprint, Halt, JobName, JobStatus,
     LayeredState, LineageId, LocalState, Meta, Nonce, OwnerId, OwnerRecordEnd, Positions, Recovery,
     RecoveryPoint, StateDirectory, StateStore, StoreFacts, owner_record, replay, replay_plan,
 };
+use millstream_protocol_client::surroundings::{block_in_place, fill_random, wall_time_ms};
 use millstream_protocol_client::{ProduceError, Producer};
-use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
 use super::ledger::{Ledger, SLOT};
+use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
 
 /// Backoff between tries to fence.
@@ -113,14 +114,14 @@ impl Standing {
         let meta = Meta {
             job: self.job.clone(),
             checkpoint: CheckpointId::ZERO,
-            nonce: Nonce::random()?,
+            nonce: Nonce(random_id()?),
             positions,
             watermarks: Vec::new(),
             status: JobStatus::Running,
             ledger_partition: SLOT,
             ledger_offset: None,
             ledger_topic_id: self.ledger.topic_id(),
-            lineage: LineageId::random()?,
+            lineage: LineageId(random_id()?),
             fingerprint: self.fingerprint,
         };
         block_in_place(|| self.directory.write_meta(&meta))?;
@@ -302,17 +303,10 @@ pub(crate) fn needs_ledger(error: &ProduceError) -> bool {
     )
 }
 
-/// Milliseconds since the Unix epoch, for information in records; nothing depends on it.
-pub(crate) fn wall_time_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
 /// Between half of `backoff` and all of it, so that two contenders do not stay in step.
 fn jittered(backoff: Duration) -> Duration {
     let mut byte = [0_u8; 1];
     // Without random numbers the backoff is still right, only in step.
-    let _ = getrandom::fill(&mut byte);
+    let _ = fill_random(&mut byte);
     backoff.mul_f64(0.5 + f64::from(byte[0]) / 510.0)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -13,9 +14,15 @@ pub struct WorkerNotifier(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     notified: AtomicBool,
-    // Guards the handle of the worker's thread, which exists later than the notifier. Taken only when a worker starts to
-    // wait and when a waiting worker is woken.
-    parked: Mutex<Option<Thread>>,
+    // Guards the handle of the worker's thread or task, which exists later than the notifier. Taken only when a worker
+    // starts to wait and when a waiting worker is woken.
+    parked: Mutex<Option<Parked>>,
+}
+
+#[derive(Debug)]
+enum Parked {
+    Thread(Thread),
+    Task(Waker),
 }
 
 impl WorkerNotifier {
@@ -29,8 +36,10 @@ impl WorkerNotifier {
     pub fn notify(&self) {
         if !self.0.notified.swap(true, Ordering::AcqRel) {
             let parked = self.0.parked.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(thread) = parked.as_ref() {
-                thread.unpark();
+            match parked.as_ref() {
+                Some(Parked::Thread(thread)) => thread.unpark(),
+                Some(Parked::Task(task)) => task.wake_by_ref(),
+                None => {}
             }
         }
     }
@@ -64,8 +73,21 @@ impl WorkerNotifier {
         }
     }
 
+    /// The same for a worker that is a task.
+    pub(crate) async fn notified(&self) {
+        std::future::poll_fn(|cx| {
+            if self.take() {
+                return Poll::Ready(());
+            }
+            let task = Some(Parked::Task(cx.waker().clone()));
+            *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = task;
+            if self.take() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     fn name_thread(&self) {
-        let thread = Some(thread::current());
+        let thread = Some(Parked::Thread(thread::current()));
         *self.0.parked.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
