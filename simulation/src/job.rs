@@ -63,9 +63,11 @@ pub struct Setting {
     pub parallelism: usize,
     /// Between two checkpoints.
     pub checkpoint_interval: Duration,
+    /// Whether it ends with the input as it is when the job starts; else it ends when it is stopped.
+    pub bounded: bool,
 }
 
-/// Counts the records of each key and writes each count, until the input's end as it was at the start.
+/// Counts the records of each key and writes each count.
 ///
 /// # Errors
 ///
@@ -73,7 +75,7 @@ pub struct Setting {
 pub fn counting(setting: &Setting) -> Result<Job, JobError> {
     let source = KafkaSource::new(setting.kafka.clone())
         .topics([setting.input.clone()])
-        .bounded(OffsetsInitializer::latest())
+        .bounded(setting.bounded.then(OffsetsInitializer::latest))
         .deserializer(Text);
     let sink = KafkaSink::new(setting.kafka.clone()).topic(setting.output.clone()).serializer(Text);
     let environment = StreamExecutionEnvironment::new(setting.name.clone())

@@ -17,7 +17,7 @@ use millstream_simulation::process::{Crash, Fate, Habits, Machine, Process, Worl
 use millstream_simulation::runtime::{Random, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// One broker and a network that loses nothing.
 struct OneBroker {
@@ -158,7 +158,7 @@ struct History {
     took: Duration,
 }
 
-fn setting() -> Setting {
+fn setting(bounded: bool) -> Setting {
     Setting {
         name: "counting".to_owned(),
         kafka: ClientConfig::new("broker:9092"),
@@ -166,23 +166,26 @@ fn setting() -> Setting {
         output: "out".to_owned(),
         parallelism: 2,
         checkpoint_interval: Duration::from_millis(50),
+        bounded,
     }
 }
 
 const PARTITIONS: u32 = 2;
 
-/// In the harness's own process: topics, and the input.
-async fn prepare(input: Vec<Event>) {
+/// In the harness's own process: topics, then the input, one record after the other.
+async fn feed(input: Vec<Event>, topics_made: Arc<Notify>) {
     let client = KafkaClient::connect(ClientConfig::new("broker:9092")).await.unwrap();
     for topic in ["in", "out"] {
         client.create_topic(NewTopic::new(topic, PARTITIONS as i32, 1)).await.unwrap();
     }
+    topics_made.notify_one();
     let producer = client.record_producer(None);
     for event in input {
         let (key, value) = (event.key.to_string(), event.encode());
         let partition = (event.key % PARTITIONS) as i32;
         let record = ProducerRecord::to("in", value.as_bytes()).key(key.as_bytes());
         producer.send(&record.partition(partition)).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
     }
     producer.close().await.unwrap();
     client.close().await;
@@ -203,46 +206,64 @@ async fn output() -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-fn history(
-    seed: u64,
-    records: u32,
-    transaction_version: i16,
-    fate: &Fate,
-    crash: Crash,
-) -> History {
-    let fate = fate.clone();
-    let history = async move {
+type Stopper = Box<dyn Fn()>;
+
+const RECORDS: u32 = 40;
+const KEYS: u32 = 5;
+
+/// A job that is started anew whenever it has died, each time with the next fate, until it has written everything.
+fn history(seed: u64, transaction_version: i16, lives: &[(Fate, Crash)]) -> History {
+    let history = async {
         let net = Net::new(seed, transaction_version);
         let world: Arc<dyn World> = Arc::new(net.clone());
         let mut random = Random::new(seed);
         let habits = Habits::default();
-        let harness = |random: &mut Random| {
-            Process::new(
-                "harness".into(),
-                Arc::clone(&world),
-                random.fork(),
-                habits.clone(),
-                Fate::default(),
-            )
+        let harness = |random: Random| {
+            let (world, fate) = (Arc::clone(&world), Fate::default());
+            Process::new("harness".into(), world, random, habits.clone(), fate)
         };
-        let input = events(records, 5);
-        harness(&mut random).run(prepare(input)).await.unwrap();
         let mut machine = Machine::new("job", Arc::clone(&world), random.fork());
-        let job = counting(&setting()).unwrap();
-        let (process, job) = machine.start(job, habits.clone(), fate);
-        let mut ended = process.run(job.run).await;
-        let (polls, disk_operations) = (process.polls(), process.disk_operations());
-        let passed = process.passed();
-        assert_eq!(process.panicked(), None);
-        while ended.is_none() {
-            machine.crashed(crash);
-            let job = counting(&setting()).unwrap();
-            let (process, job) = machine.start(job, habits.clone(), Fate::default());
-            ended = process.run(job.run).await;
-            assert_eq!(process.panicked(), None);
-        }
-        ended.unwrap().unwrap();
-        let output = harness(&mut random).run(output()).await.unwrap();
+        let topics_made = Arc::new(Notify::new());
+        // Whether all input is there, and how to end the job that waits for more.
+        let all_in: Mutex<(bool, Option<Stopper>)> = Mutex::default();
+        let feeding = async {
+            let input = feed(events(RECORDS, KEYS), Arc::clone(&topics_made));
+            harness(Random::new(!seed)).run(input).await.unwrap();
+            sleep(Duration::from_millis(100)).await;
+            let mut all_in = all_in.lock().unwrap();
+            all_in.0 = true;
+            if let Some(stop) = &all_in.1 {
+                stop();
+            }
+        };
+        let mut lives = lives.iter();
+        let (mut polls, mut disk_operations, mut passed) = (0, 0, BTreeMap::new());
+        let running = async {
+            topics_made.notified().await;
+            loop {
+                let bounded = all_in.lock().unwrap().0;
+                let job = counting(&setting(bounded)).unwrap();
+                let (fate, crash) = lives.next().cloned().unwrap_or_default();
+                let (process, job) = machine.start(job, habits.clone(), fate);
+                all_in.lock().unwrap().1 = Some(Box::new(job.stopper()));
+                let ended = process.run(job.run).await;
+                polls += process.polls();
+                disk_operations += process.disk_operations();
+                for (place, count) in process.passed() {
+                    *passed.entry(place).or_default() += count;
+                }
+                assert_eq!(process.panicked(), None);
+                machine.crashed(crash);
+                if let Some(ended) = ended {
+                    ended.unwrap_or_else(|error| panic!("{error:#?}"));
+                    if bounded {
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::join!(feeding, running);
+        let output = harness(Random::new(seed + 1)).run(output()).await.unwrap();
         let notes = net.0.notes.lock().unwrap().clone();
         let took = net.0.origin.elapsed();
         History { notes, output, polls, disk_operations, passed, took }
@@ -250,48 +271,78 @@ fn history(
     run(history).unwrap()
 }
 
+fn check(seed: u64, transaction_version: i16, lives: &[(Fate, Crash)]) -> History {
+    let history = history(seed, transaction_version, lives);
+    let right = history.output == expected(&events(RECORDS, KEYS));
+    assert!(
+        right,
+        "seed {seed}, transaction.version {transaction_version}, {lives:?}: {history:#?}"
+    );
+    history
+}
+
+fn at_poll(n: u64) -> Fate {
+    Fate { at_poll: Some(n), ..Fate::default() }
+}
+
+const CRASHES: [Crash; 3] = [Crash::Process, Crash::PowerLost, Crash::Torn];
+
 #[test]
 fn a_job_runs_in_simulated_time() {
-    let input = events(40, 5);
-    let begun = std::time::Instant::now();
-    let history = history(1, 40, 2, &Fate::default(), Crash::Process);
-    println!("{:?} real, {history:#?}", begun.elapsed());
-    assert_eq!(history.output, expected(&input));
-    assert!(history.passed["Confirmed"] >= 1);
+    for version in [2, 1] {
+        let begun = std::time::Instant::now();
+        let history = check(1, version, &[]);
+        println!("{:?} real: {:?} {:#?}", begun.elapsed(), history.took, history.passed);
+        assert!(history.passed["Confirmed"] >= 5, "{history:#?}");
+        assert!(history.polls > 500, "{history:#?}");
+    }
 }
 
 #[test]
 fn the_same_seed_is_the_same_history() {
+    let mut random = Random::new(5);
     for seed in 0..200 {
-        let fate = Fate { at_poll: Some(200 + seed * 3), ..Fate::default() };
-        let tv = if seed % 2 == 0 { 2 } else { 1 };
-        let first = history(seed, 40, tv, &fate, Crash::Torn);
-        assert_eq!(history(seed, 40, tv, &fate, Crash::Torn), first, "seed {seed}");
+        let first = at_poll(1 + random.below(1500));
+        let lives = [(first, Crash::Torn), (at_poll(900), Crash::PowerLost)];
+        let version = if seed % 2 == 0 { 2 } else { 1 };
+        let first = history(seed, version, &lives);
+        assert_eq!(history(seed, version, &lives), first, "seed {seed}");
     }
 }
 
 #[test]
 fn a_crash_between_any_two_polls_loses_and_doubles_nothing() {
-    let polls = history(1, 40, 2, &Fate::default(), Crash::Process).polls;
-    let begun = std::time::Instant::now();
+    let polls = history(1, 2, &[]).polls;
     for at in 1..=polls {
-        let crash = [Crash::Process, Crash::PowerLost, Crash::Torn][at as usize % 3];
-        let fate = Fate { at_poll: Some(at), ..Fate::default() };
-        let tv = if at % 2 == 0 { 2 } else { 1 };
-        let history = history(1 + at, 40, tv, &fate, crash);
-        assert_eq!(history.output, expected(&events(40, 5)), "at {at}: {history:#?}");
+        let crash = CRASHES[(at % 3) as usize];
+        let version = if at % 2 == 0 { 2 } else { 1 };
+        // The second life meets what the first has left, and dies as well.
+        check(1 + at, version, &[(at_poll(at), crash), (at_poll(1 + at * 7 % 300), crash)]);
     }
-    println!("{polls} histories in {:?}", begun.elapsed());
 }
 
 #[test]
 fn a_crash_in_any_disk_operation_loses_and_doubles_nothing() {
-    let operations = history(1, 40, 2, &Fate::default(), Crash::Process).disk_operations;
+    let operations = history(1, 2, &[]).disk_operations;
     for at in 1..=operations {
-        for crash in [Crash::Process, Crash::PowerLost, Crash::Torn] {
+        for crash in CRASHES {
             let fate = Fate { at_disk_operation: Some(at), ..Fate::default() };
-            let history = history(1, 40, 2, &fate, crash);
-            assert_eq!(history.output, expected(&events(40, 5)), "at {at}: {history:#?}");
+            check(1, 2, &[(fate, crash)]);
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_named_place_loses_and_doubles_nothing() {
+    let passed = history(1, 2, &[]).passed;
+    assert!(passed.len() >= 34, "{passed:?}");
+    for (place, count) in passed {
+        for nth in 1..=count.min(8) {
+            let fate = Fate { at_place: Some((place.clone(), nth)), ..Fate::default() };
+            let version = if nth % 2 == 0 { 1 } else { 2 };
+            let history = check(1, version, &[(fate, CRASHES[(nth % 3) as usize])]);
+            let died = history.notes.iter().any(|note| note.contains("dies at"));
+            assert!(died || version == 1, "{place} {nth}: {history:#?}");
         }
     }
 }

@@ -11,9 +11,10 @@ use super::{Fate, Habits, Process, World};
 use crate::runtime::Random;
 
 /// How a process ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crash {
     /// The process alone: the operating system still has what was written.
+    #[default]
     Process,
     /// Power was lost: nothing that was not synced is there.
     PowerLost,
