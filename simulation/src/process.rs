@@ -327,6 +327,8 @@ impl Surroundings for Shared {
             self.note(format_args!("dies at {place}, passage {count}"));
             std::panic::resume_unwind(Box::new(Killed));
         }
+        drop(state);
+        self.note(format_args!("passes {place}"));
     }
 
     fn disk_fault(&self, _place: &str) -> io::Result<()> {
