@@ -53,6 +53,14 @@ struct Arguments {
         help = "The state folder is older than the ledger: go on from it, and write again"
     )]
     accept_rewind: bool,
+    #[arg(long, value_name = "FOLDER", help = "Begin from a savepoint, in an empty state folder")]
+    from_savepoint: Option<PathBuf>,
+    #[arg(
+        long,
+        requires = "from_savepoint",
+        help = "Leave behind what the job has no operator for"
+    )]
+    allow_non_restored_state: bool,
     #[arg(short = 'X', value_name = "KEY=VALUE", help = "A property of Kafka's clients")]
     properties: Vec<String>,
 }
@@ -143,7 +151,14 @@ fn run(arguments: &Arguments) -> Result<(), JobError> {
             .map(|row| Landings { window_start: row.window.start, origin: row.key, ..row.value })
             .sink_to(sink.json_with_key(|landings: &Landings| landings.origin.clone())),
     };
-    Job::new(env, &arguments.state_dir)?.run()
+    let mut job = Job::new(env, &arguments.state_dir)?;
+    if let Some(savepoint) = &arguments.from_savepoint {
+        job = job.from_savepoint(savepoint);
+    }
+    if arguments.allow_non_restored_state {
+        job = job.allow_non_restored_state();
+    }
+    job.run()
 }
 
 fn add_flight(totals: &mut Totals, flight: Flight) {

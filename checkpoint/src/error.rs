@@ -40,9 +40,10 @@ pub enum StateError {
     },
     /// The state was written by a job with other operators or schemas.
     #[error(
-        "the state in {} was written with fingerprint {found}, the job now has {expected}: its \
-         operators, state names or schemas changed; run the old version, or start the new one with \
-         another job name and an empty directory", path.display()
+        "the state in {} was written with fingerprint {found}, the job now has {expected}: {}; run the \
+         old version and take a savepoint, which can be restored into the new one, or start the new one \
+         with another job name and an empty directory", path.display(),
+        if changes.is_empty() { "its operators, state names or schemas changed" } else { changes }
     )]
     OtherFingerprint {
         /// The file.
@@ -51,6 +52,8 @@ pub enum StateError {
         found: Fingerprint,
         /// Fingerprint of the job being started.
         expected: Fingerprint,
+        /// What changed, as far as the directory's description of the job tells; empty if it does not.
+        changes: String,
     },
     /// META is there and cannot be read.
     #[error(
@@ -62,6 +65,16 @@ pub enum StateError {
         path: PathBuf,
         /// What is wrong.
         source: FormatError,
+    },
+    /// Another file that says what the directory holds is there and can not be read.
+    #[error("{} is damaged: {source}; {next_step}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+        /// What to do.
+        next_step: &'static str,
     },
     /// A delta that is needed is damaged, or a caller handed over a wrong one.
     #[error("delta file {}: {source}", path.display())]
@@ -167,6 +180,18 @@ pub enum StoreError {
         place: String,
         /// The state, or the store's own keyspace.
         state: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A file of the store is not what was written, or is missing.
+    #[error(
+        "file {file} of the state store {place} is damaged: {reason}; restore the directory from a copy, or from a savepoint; nothing was changed"
+    )]
+    DamagedFile {
+        /// The store's folder.
+        place: String,
+        /// The file in it.
+        file: String,
         /// What is wrong.
         reason: &'static str,
     },

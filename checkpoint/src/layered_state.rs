@@ -78,6 +78,23 @@ pub struct AppliedStep {
     pub bytes: usize,
 }
 
+/// All confirmed state at one checkpoint, see [`LayeredState::snapshot`].
+pub struct StateSnapshot {
+    /// The checkpoint.
+    pub at: Option<CheckpointRef>,
+    /// The entries of every state that ever had one, states in order.
+    pub scans: Vec<(StateId, StoreScan)>,
+}
+
+impl std::fmt::Debug for StateSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StateSnapshot")
+            .field("at", &self.at)
+            .field("states", &self.scans.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl LayeredState {
     /// A view of the store alone.
     ///
@@ -127,6 +144,40 @@ impl LayeredState {
     /// [`StoreError`] if the store fails; later errors come as items.
     pub fn scan(&self, state: &StateId, range: &KeyRange) -> Result<LayeredScan, StoreError> {
         let layers = Arc::clone(&self.read().list);
+        self.scan_layers(&layers, state, range)
+    }
+
+    /// Everything confirmed as it is now: the last confirmed checkpoint and the entries of every state at it. Nothing that is
+    /// confirmed or applied later shows in it. `None` as the checkpoint: nothing was ever confirmed here.
+    ///
+    /// Call it where no checkpoint is being confirmed, as the coordinator does between two; the scans may then be read by
+    /// any thread for as long as it takes. They hold what they show: memory of the layers, files of the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the store fails; later errors come as items.
+    pub fn snapshot(&self) -> Result<StateSnapshot, StoreError> {
+        let (list, confirmed, applied) = {
+            let layers = self.read();
+            (Arc::clone(&layers.list), layers.confirmed, layers.applied)
+        };
+        let layers = list.get(..confirmed).unwrap_or_default();
+        let mut states: BTreeSet<StateId> = self.store.states()?.into_iter().collect();
+        states.extend(layers.iter().flat_map(|layer| layer.delta.states().cloned()));
+        let mut scans: Vec<(StateId, StoreScan)> = Vec::new();
+        for state in states {
+            let scan = self.scan_layers(layers, &state, &KeyRange::all())?;
+            scans.push((state, Box::new(scan)));
+        }
+        Ok(StateSnapshot { at: layers.last().map(|layer| layer.at).or(applied), scans })
+    }
+
+    fn scan_layers(
+        &self,
+        layers: &[Layer],
+        state: &StateId,
+        range: &KeyRange,
+    ) -> Result<LayeredScan, StoreError> {
         let mut cursors = Vec::new();
         for layer in layers.iter().rev() {
             let Some(changes) = layer.delta.shared_changes(state) else { continue };

@@ -30,7 +30,8 @@ pub struct LedgerRecord {
     pub watermarks: Watermarks,
     /// Whether the job ended with it.
     pub status: JobStatus,
-    /// Digest of the delta file; `None` for checkpoint 0, which has none.
+    /// Digest of the delta file; `None` for the first checkpoint of a history, which has none: 0, or the one that a savepoint
+    /// was restored as.
     pub delta_digest: Option<DeltaDigest>,
     /// Operators and schemas of the job.
     pub fingerprint: Fingerprint,

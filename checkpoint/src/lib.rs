@@ -51,11 +51,14 @@ mod directory;
 mod disk;
 mod error;
 mod ids;
+mod job_description;
 mod layered_state;
 mod ledger_record;
 mod meta;
 mod positions;
 mod recovery;
+mod restored;
+mod savepoint;
 mod store;
 
 #[cfg(test)]
@@ -64,15 +67,18 @@ mod format_tests;
 pub use codec::{FormatError, STRING_BYTES_MAX};
 pub use decide::{
     Decision, Facts, FencedReason, GivenUp, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
-    OwnershipPhase, RecoveryPoint, ReplayPlan, Resolution, ResolutionRefused, Resolved, StopReason,
-    StoreFacts, Unresolved, decide, decide_local, look_before_fence, look_resolving, replay_plan,
-    resolve,
+    OwnershipPhase, RecoveryPoint, ReplayPlan, Resolution, ResolutionRefused, Resolved,
+    RestoreConsent, RestoreFacts, StopReason, StoreFacts, Unresolved, decide, decide_local,
+    decide_restore, look_before_fence, look_resolving, replay_plan, resolve,
 };
 pub use delta::{
     DeltaDigest, DeltaEntry, DeltaError, DeltaHeader, DeltaSummary, FrozenDelta, KEY_GROUPS_MAX,
     SealedState, SealedStateWriter, StateDelta, StateId, key_group,
 };
-pub use directory::{LocalState, QuarantinedFile, ReplayReport, StateDirectory, replay};
+pub use directory::{
+    Inspected, InspectedDelta, Inspection, LocalState, QuarantinedFile, ReplayReport,
+    StateDirectory, replay,
+};
 pub use disk::{
     CrashMode, Disk, DiskFault, DiskFile, DiskLock, DiskOperation, LockOutcome, OpenedFile,
     RealDisk, SimulatedDisk,
@@ -82,7 +88,8 @@ pub use ids::{
     CheckpointId, CheckpointRef, Fingerprint, FingerprintPart, InvalidJobName, JobName, LineageId,
     Nonce, OwnerId, RandomError, TopicId,
 };
-pub use layered_state::{AppliedStep, DirtyBytes, LayeredScan, LayeredState};
+pub use job_description::{DescribedOperator, DescribedState, JobDescription};
+pub use layered_state::{AppliedStep, DirtyBytes, LayeredScan, LayeredState, StateSnapshot};
 pub use ledger_record::LedgerRecord;
 pub use meta::Meta;
 pub use positions::{JobStatus, Positions, SourcePosition, Watermarks};
@@ -90,4 +97,13 @@ pub use recovery::{
     Effect, FenceAnswer, Findings, Halt, OwnerRecordEnd, Recovery, TAKEOVER_SPELL,
     needed_by_replay, owner_record,
 };
-pub use store::{FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan};
+pub use restored::Restored;
+pub use savepoint::{
+    IncompatibleSavepoint, NotRestored, RestorePlan, RestoreReport, SAVEPOINT_FILE, SavedState,
+    Savepoint, SavepointCut, SavepointError, SavepointId, SavepointManifest, SavepointTrigger,
+    SchemaDifference, StateFileEntries, StateFileError, delete_savepoint, is_unfinished_savepoint,
+    plan_restore, restore_states, savepoint_of_directory, state_file_name, write_savepoint,
+};
+pub use store::{
+    FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan, VerifiedFiles,
+};

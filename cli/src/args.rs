@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 pub(crate) mod group;
 pub(crate) mod records;
+pub(crate) mod state;
 pub(crate) mod topic;
 pub(crate) mod txn;
 
@@ -16,6 +17,7 @@ use millstream_dev_broker::topic_name_is_legal;
 use self::doctor::DoctorArguments;
 use self::group::GroupArguments;
 use self::records::{ConsumeArguments, ProduceArguments};
+use self::state::{CheckpointArguments, LedgerArguments, SavepointArguments};
 use self::topic::TopicArguments;
 use self::txn::TxnArguments;
 
@@ -47,6 +49,12 @@ pub(crate) enum Command {
     Group(GroupArguments),
     /// List, describe and abort transactions; find those that hang
     Txn(TxnArguments),
+    /// List, show and verify the checkpoints in a job's state directory
+    Checkpoint(CheckpointArguments),
+    /// Create, list, show, verify and delete savepoints
+    Savepoint(SavepointArguments),
+    /// Show what a job's ledger says beside its state directory
+    Ledger(LedgerArguments),
     /// Take every step to a cluster, one by one, and say what to change
     Doctor(DoctorArguments),
     /// Print the version and how it was built

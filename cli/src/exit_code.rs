@@ -27,7 +27,7 @@ pub(crate) const NO_INPUT: u8 = 66;
 /// The cluster can not be reached, or refuses.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// A folder can not be used.
-const STATE: u8 = 73;
+pub(crate) const STATE: u8 = 73;
 /// Results could not be written to standard output.
 const OUTPUT: u8 = 74;
 /// Another process owns the transactional id, or the group.instance.id, now.

@@ -65,10 +65,12 @@ pub use coordinator::SimulatedJob;
 pub use coordinator::fault::crash_points;
 pub use coordinator::{
     CheckpointStatistics, CheckpointStatus, CheckpointTrigger, Job, JobError, JobHandle,
-    JobMonitor, JobSnapshot, LedgerTopicError, Phase, RestartHistory, RestartKind, RestartRecord,
-    error_chain, exit, exit_code, ledger_topic, shutdown_signal,
+    JobMonitor, JobSnapshot, LedgerTopicError, LedgerView, Phase, RestartHistory, RestartKind,
+    RestartRecord, error_chain, exit, exit_code, ledger_topic, preview_recovery, shutdown_signal,
+    view_ledger,
 };
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};
+pub use millstream_checkpoint as checkpoint;
 pub use millstream_checkpoint::{Resolution, ResolutionRefused};
 pub use operator::{Collector, Output};

@@ -6,6 +6,7 @@
 mod facts;
 mod replay_plan;
 mod resolution;
+mod restore;
 mod stop_reason;
 
 pub use facts::{Facts, LedgerFact, LedgerPlace, MAX_FAILED_TAKEOVERS, OwnershipPhase};
@@ -13,11 +14,13 @@ pub use replay_plan::{ReplayPlan, StoreFacts, replay_plan};
 pub use resolution::{
     GivenUp, Resolution, ResolutionRefused, Resolved, Unresolved, look_resolving, resolve,
 };
+pub use restore::{RestoreConsent, RestoreFacts, decide_restore};
 pub use stop_reason::StopReason;
 
 use crate::delta::{DeltaDigest, DeltaSummary};
 use crate::directory::LocalState;
 use crate::ids::{CheckpointId, CheckpointRef};
+use crate::meta::Meta;
 use crate::positions::{JobStatus, Positions, Watermarks};
 
 /// What a process does after R3.
@@ -26,7 +29,8 @@ pub enum Decision {
     /// Nothing exists anywhere. Resolve the start positions, write META for checkpoint 0 with a new
     /// nonce, fence (R2), then commit [`LedgerRecord::zero`](crate::LedgerRecord::zero).
     FirstStart,
-    /// META exists, the ledger is empty: commit record 0 made from META, then run from it.
+    /// META exists, the ledger holds nothing of its history: commit its first record, made from META
+    /// ([`LocalState::first_record`]), then run from it. Record 0, or the first one after a restore from a savepoint.
     CommitRecordZero(RecoveryPoint),
     /// The ledger committed a checkpoint whose confirmation the directory does not show yet.
     Confirm(RecoveryPoint),
@@ -134,21 +138,23 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             Some(ledger) => Decision::Stop(StopReason::no_local_state(facts, ledger)),
         };
     };
+    let begins = local.begins_from_savepoint();
+    let found = facts.ledger.map(|ledger| ledger.record.at());
+    if begins.is_some_and(|restored| restored.ledger == found) {
+        return Decision::CommitRecordZero(first_point(local, meta));
+    }
     let Some(ledger) = facts.ledger else {
         let known = local.ledger_was_seen();
         if confirmed.checkpoint > CheckpointId::ZERO || known {
             return Decision::Stop(StopReason::ledger_lost(facts, confirmed));
         }
-        return Decision::CommitRecordZero(RecoveryPoint {
-            at: confirmed,
-            positions: meta.positions.clone(),
-            watermarks: meta.watermarks.clone(),
-            status: meta.status,
-            ledger_offset: None,
-            delta_digest: None,
-            quarantine: local.after(confirmed.checkpoint),
-        });
+        return Decision::CommitRecordZero(first_point(local, meta));
     };
+    if let Some(restored) = begins
+        && ledger.record.at() != confirmed
+    {
+        return Decision::Stop(StopReason::restore_overtaken(facts, ledger, restored));
+    }
     match compare(facts, ledger, confirmed) {
         Ok(Standing::Equal) => Decision::Resume(resume_point(local, ledger)),
         Ok(Standing::OneAhead(delta)) => Decision::Confirm(RecoveryPoint {
@@ -220,6 +226,19 @@ pub fn decide_local(local: &LocalState) -> Decision {
     if at == confirmed { Decision::Resume(point) } else { Decision::Confirm(point) }
 }
 
+/// The checkpoint that META describes, of which the ledger holds no record yet.
+fn first_point(local: &LocalState, meta: &Meta) -> RecoveryPoint {
+    RecoveryPoint {
+        at: meta.at(),
+        positions: meta.positions.clone(),
+        watermarks: meta.watermarks.clone(),
+        status: meta.status,
+        ledger_offset: None,
+        delta_digest: None,
+        quarantine: local.after(meta.checkpoint),
+    }
+}
+
 /// How a ledger that may be gone on from stands to the directory.
 enum Standing<'a> {
     Equal,
@@ -286,7 +305,9 @@ fn guard(facts: &Facts<'_>) -> Option<StopReason> {
     if ledger.record.job != *facts.job {
         return Some(StopReason::foreign_record(facts, ledger));
     }
-    if ledger.record.fingerprint != facts.fingerprint {
+    // A savepoint may be restored into a job with other operators, behind the record of the one before.
+    let before = facts.local.begins_from_savepoint().and_then(|restored| restored.ledger);
+    if ledger.record.fingerprint != facts.fingerprint && before != Some(ledger.record.at()) {
         return Some(StopReason::other_fingerprint(facts, ledger));
     }
     None

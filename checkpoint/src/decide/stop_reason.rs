@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::facts::{Facts, LedgerFact, LedgerPlace};
+use super::restore::RestoreFacts;
 use crate::delta::{DeltaDigest, DeltaError, DeltaSummary, StateId};
 use crate::directory::QuarantinedFile;
 use crate::ids::{CheckpointId, CheckpointRef, Fingerprint, JobName, TopicId};
+use crate::restored::Restored;
 
 /// Going on could lose or repeat output, or continue a foreign state.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -214,6 +216,80 @@ pub enum StopReason {
         /// Fingerprint of the job.
         expected: Fingerprint,
     },
+    /// A restore was begun and not finished.
+    #[error(
+        "{} holds a restore of {savepoint} that was not finished: start the job again from that savepoint, \
+         or empty the directory", directory.display()
+    )]
+    RestoreUnfinished {
+        /// The state directory.
+        directory: PathBuf,
+        /// The savepoint and its job.
+        savepoint: String,
+    },
+    /// To go on from the savepoint would repeat output.
+    #[error(
+        "the savepoint is older than the job: {} holds checkpoint {saved} of job {job}, {ledger} stands at {committed} \
+         (offset {offset}). What was committed after the savepoint would be computed and written again. Start the job on \
+         the directory it ran with last; or say that this is meant (--accept-rewind); or give the job another name",
+        savepoint.display()
+    )]
+    RestoreRewinds {
+        /// The savepoint.
+        savepoint: PathBuf,
+        /// The job that it was taken of.
+        job: JobName,
+        /// The checkpoint that it holds.
+        saved: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+    },
+    /// The ledger can not tell what was committed after the savepoint.
+    #[error(
+        "the ledger lost records: {} holds checkpoint {saved} of job {job}, which was committed in {ledger}, {}. Output \
+         that was committed may be lost with them, or be written again. Restore the topic; or say that the savepoint counts \
+         (--adopt-local); or give the job another name", savepoint.display(),
+        match committed {
+            Some(committed) => format!("which now ends at {committed}"),
+            None => "which now holds nothing of it".to_owned(),
+        }
+    )]
+    RestoreWithoutLedger {
+        /// The savepoint.
+        savepoint: PathBuf,
+        /// The job that it was taken of.
+        job: JobName,
+        /// The checkpoint that it holds.
+        saved: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint, if it holds one.
+        committed: Option<CheckpointRef>,
+    },
+    /// The job went on while a savepoint was being restored.
+    #[error(
+        "the job went on since {savepoint} was restored into {}: {ledger} stands at {committed} (offset {offset}), it stood at \
+         {expected}. Stop the other process, or leave the job to it; then empty the directory and restore again",
+        directory.display()
+    )]
+    RestoreOvertaken {
+        /// The state directory.
+        directory: PathBuf,
+        /// The savepoint and its job.
+        savepoint: String,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint.
+        committed: CheckpointRef,
+        /// Offset of that record.
+        offset: i64,
+        /// Where it stood when the savepoint was restored.
+        expected: String,
+    },
     /// A delta between the store and the confirmed checkpoint is missing.
     #[error(
         "delta file of checkpoint {missing} is missing or damaged in {}: the store stands at \
@@ -343,6 +419,43 @@ impl StopReason {
             offset: l.offset,
             found: l.record.job.clone(),
             expected: facts.job.clone(),
+        }
+    }
+
+    pub(super) fn restore_rewinds(facts: &RestoreFacts<'_>, l: &LedgerFact) -> Self {
+        Self::RestoreRewinds {
+            savepoint: facts.savepoint_path.clone(),
+            job: facts.savepoint.description.job.clone(),
+            saved: facts.savepoint.at,
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+        }
+    }
+
+    pub(super) fn restore_without_ledger(facts: &RestoreFacts<'_>, l: Option<&LedgerFact>) -> Self {
+        Self::RestoreWithoutLedger {
+            savepoint: facts.savepoint_path.clone(),
+            job: facts.savepoint.description.job.clone(),
+            saved: facts.savepoint.at,
+            ledger: facts.ledger_place.clone(),
+            committed: l.map(|l| l.record.at()),
+        }
+    }
+
+    pub(super) fn restore_overtaken(
+        facts: &Facts<'_>,
+        l: &LedgerFact,
+        restored: &Restored,
+    ) -> Self {
+        let expected = restored.ledger;
+        Self::RestoreOvertaken {
+            directory: facts.local.path.clone(),
+            savepoint: restored.to_string(),
+            ledger: facts.ledger_place.clone(),
+            committed: l.record.at(),
+            offset: l.offset,
+            expected: expected.map_or_else(|| "no record".to_owned(), |at| at.to_string()),
         }
     }
 

@@ -74,6 +74,7 @@ fn local(meta: Option<Meta>, deltas: &[(CheckpointRef, CheckpointRef)]) -> Local
     LocalState {
         path: "/state".into(),
         meta,
+        restored: None,
         deltas: deltas.iter().map(|(at, parent)| delta(*at, *parent)).collect(),
         quarantined: Vec::new(),
     }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use crate::decide::StopReason;
 use crate::delta::{DeltaError, DeltaSummary};
-use crate::ids::{CheckpointId, CheckpointRef};
+use crate::ids::{CheckpointId, CheckpointRef, OwnerId};
+use crate::ledger_record::LedgerRecord;
 use crate::meta::Meta;
+use crate::restored::Restored;
 
 /// META and all valid delta files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct LocalState {
     pub path: PathBuf,
     /// META, `None` before a job's first start.
     pub meta: Option<Meta>,
+    /// How the directory began, if it was restored from a savepoint.
+    pub restored: Option<Restored>,
     /// Valid delta files in the order of (number, nonce).
     pub deltas: Vec<DeltaSummary>,
     /// Files that were put aside, now or earlier; they are renamed, not deleted.
@@ -48,6 +52,27 @@ impl LocalState {
         self.meta.iter().map(Meta::at).chain(parents).max_by_key(|at| at.checkpoint)
     }
 
+    /// META as it would be at a checkpoint that is confirmed, and may be ahead of the file. `None` without META, and if the
+    /// delta that knows the positions is gone.
+    #[must_use]
+    pub fn meta_at(&self, at: CheckpointRef) -> Option<Meta> {
+        let meta = self.meta.as_ref()?;
+        if meta.at() == at {
+            return Some(meta.clone());
+        }
+        let header = &self.delta(at)?.header;
+        let named = self.deltas.iter().find(|delta| delta.header.parent == at);
+        Some(Meta {
+            checkpoint: at.checkpoint,
+            nonce: at.nonce,
+            positions: header.positions.clone(),
+            watermarks: header.watermarks.clone(),
+            status: header.status,
+            ledger_offset: named.and_then(|delta| delta.header.parent_ledger_offset),
+            ..meta.clone()
+        })
+    }
+
     /// The valid delta of exactly this checkpoint and attempt.
     #[must_use]
     pub fn delta(&self, at: CheckpointRef) -> Option<&DeltaSummary> {
@@ -61,6 +86,28 @@ impl LocalState {
         all.filter(|at| at.checkpoint > checkpoint).collect()
     }
 
+    /// The history that was begun from a savepoint and of which the ledger is not known to hold anything yet.
+    #[must_use]
+    pub fn begins_from_savepoint(&self) -> Option<&Restored> {
+        let (meta, restored) = (self.meta.as_ref()?, self.restored.as_ref()?);
+        (meta.at() == restored.at && !self.ledger_was_seen()).then_some(restored)
+    }
+
+    /// The first ledger record of the directory's history, made from META: record 0, or the one that joins a restored
+    /// savepoint to the ledger. `None` without META.
+    #[must_use]
+    pub fn first_record(&self, owner: OwnerId, wall_time_ms: i64) -> Option<LedgerRecord> {
+        let meta = self.meta.as_ref()?;
+        let zero = LedgerRecord::zero(meta, owner, wall_time_ms);
+        let restored = self.restored.as_ref().filter(|restored| restored.at == meta.at());
+        Some(match restored {
+            Some(restored) => {
+                LedgerRecord { checkpoint: meta.checkpoint, parent: Some(restored.parent), ..zero }
+            }
+            None => zero,
+        })
+    }
+
     /// Whether anything here proves that the ledger once held a record of this job.
     pub(crate) fn ledger_was_seen(&self) -> bool {
         // A delta is only written after record 0 was committed.
@@ -68,8 +115,12 @@ impl LocalState {
             || !self.deltas.is_empty()
     }
 
-    /// Two different attempts at one checkpoint cannot both be confirmed.
+    /// Two different attempts at one checkpoint cannot both be confirmed, and a restore that was not finished left no state.
     pub(crate) fn contradiction(&self) -> Option<StopReason> {
+        if let (None, Some(restored)) = (&self.meta, &self.restored) {
+            let (directory, savepoint) = (self.path.clone(), restored.to_string());
+            return Some(StopReason::RestoreUnfinished { directory, savepoint });
+        }
         let mut claims: Vec<CheckpointRef> =
             self.deltas.iter().map(|delta| delta.header.parent).collect();
         claims.extend(self.meta.as_ref().map(Meta::at));

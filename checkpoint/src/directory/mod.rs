@@ -3,6 +3,8 @@
 //! ```text
 //! LOCK                                      held while a process runs, says which
 //! META                                      replaced as a whole
+//! JOB                                       what the job's state looks like, in words
+//! RESTORED                                  how the directory began, if from a savepoint
 //! deltas/delta-<n>-<nonce>.delta            appears complete and durable, or not at all
 //! deltas/….delta.quarantined                damaged, or of a dead attempt; kept until passed
 //! store/                                    the state store's own files
@@ -13,10 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod description;
 mod file_names;
+mod inspection;
 mod local_state;
 mod replay;
 
+pub use inspection::{Inspected, InspectedDelta, Inspection};
 pub use local_state::{LocalState, QuarantinedFile};
 pub use replay::{ReplayReport, replay};
 
@@ -49,7 +54,6 @@ pub struct StateDirectory {
 }
 
 const META: &str = "META";
-const META_TEMPORARY: &str = "META.tmp";
 
 impl StateDirectory {
     /// R0: creates the directory if need be, locks it, loads META, reads and verifies every delta file
@@ -79,6 +83,7 @@ impl StateDirectory {
         let local = LocalState {
             path: path.to_owned(),
             meta: None,
+            restored: None,
             deltas: Vec::new(),
             quarantined: Vec::new(),
         };
@@ -109,6 +114,12 @@ impl StateDirectory {
         &self.path
     }
 
+    /// Operators and schemas of the job that opened it.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
     /// Folder for the state store's files.
     #[must_use]
     pub fn store_path(&self) -> PathBuf {
@@ -134,17 +145,22 @@ impl StateDirectory {
             return Err(invalid("its checkpoint is before the one on disk"));
         }
         let bytes = meta.encode().map_err(refuse)?;
-        let temporary = self.path.join(META_TEMPORARY);
+        self.replace_file(META, &bytes)?;
+        self.lock().meta = Some(meta.clone());
+        Ok(())
+    }
+
+    /// Writes a file of the directory as a whole: temporary file, fsync, rename, fsync of the folder.
+    fn replace_file(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
+        let (path, temporary) = (self.path.join(name), self.path.join(format!("{name}.tmp")));
         let write = || {
             let mut file = self.disk.create(&temporary)?;
-            file.write_all(&bytes)?;
+            file.write_all(bytes)?;
             file.sync_all()?;
             self.disk.rename(&temporary, &path)?;
             self.disk.sync_dir(&self.path)
         };
-        write().map_err(|error| self.write_failed("writing", &path, error))?;
-        self.lock().meta = Some(meta.clone());
-        Ok(())
+        write().map_err(|error| self.write_failed("writing", &path, error))
     }
 
     /// Writes the delta file of a checkpoint (C3b) and makes it durable: temporary file, fsync, rename,
@@ -263,6 +279,8 @@ impl StateDirectory {
     fn load(&self) -> Result<(), StateError> {
         let meta = self.load_meta()?;
         self.lock().meta = meta;
+        let restored = self.load_restored()?;
+        self.lock().restored = restored;
         let list = self.disk.list(&self.deltas);
         for name in list.map_err(io_error("listing", &self.deltas))? {
             let path = self.deltas.join(&name);
@@ -281,15 +299,11 @@ impl StateDirectory {
 
     fn load_meta(&self) -> Result<Option<Meta>, StateError> {
         let path = self.path.join(META);
-        let opened = self.disk.open(&path).map_err(io_error("opening", &path))?;
-        let Some((reader, bytes)) = opened else { return Ok(None) };
-        let limit = Meta::BYTES_MAX as u64;
         let damaged = |source| StateError::MetaDamaged { path: path.clone(), source };
-        if bytes > limit {
-            return Err(damaged(FormatError::TooLong { what: META, claimed: bytes, limit }));
-        }
-        let mut content = Vec::new();
-        reader.take(limit).read_to_end(&mut content).map_err(io_error("reading", &path))?;
+        let content = match read_whole(&*self.disk, &path, META, Meta::BYTES_MAX)? {
+            None => return Ok(None),
+            Some(content) => content.map_err(damaged)?,
+        };
         let meta = Meta::decode(&content).map_err(damaged)?;
         self.check_belongs(&path, &meta.job, meta.fingerprint)?;
         Ok(Some(meta))
@@ -318,19 +332,8 @@ impl StateDirectory {
         at: CheckpointRef,
         visit: impl FnMut(crate::StateId, crate::delta::Changes),
     ) -> Result<Result<DeltaSummary, DeltaError>, StateError> {
-        let opened = self.disk.open(path).map_err(io_error("opening", path))?;
-        let Some((mut reader, bytes)) = opened else {
-            return Err(StateError::NoSuchDelta { path: self.deltas.clone(), at });
-        };
-        match read_delta(&mut io::BufReader::with_capacity(READ_BYTES, &mut reader), bytes, visit) {
-            Ok(summary) if summary.header.at != at => {
-                let DeltaHeader { at: found, job, .. } = summary.header;
-                Ok(Err(DeltaError::WrongName { found, job }))
-            }
-            Ok(summary) => Ok(Ok(summary)),
-            Err(ReadError::Delta(error)) => Ok(Err(error)),
-            Err(ReadError::Io(error)) => Err(io_error("reading", path)(error)),
-        }
+        let read = read_delta_file(&*self.disk, path, at, visit)?;
+        read.ok_or_else(|| StateError::NoSuchDelta { path: self.deltas.clone(), at })
     }
 
     /// Renames a delta file so that no later start takes it for one.
@@ -376,6 +379,7 @@ impl StateDirectory {
                 path: path.to_owned(),
                 found: fingerprint,
                 expected: self.fingerprint,
+                changes: String::new(),
             });
         }
         Ok(())
@@ -424,6 +428,44 @@ impl StateDirectory {
 }
 
 const READ_BYTES: usize = 256 << 10;
+
+/// Reads and verifies a delta file; `None` if there is none.
+fn read_delta_file(
+    disk: &dyn Disk,
+    path: &Path,
+    at: CheckpointRef,
+    visit: impl FnMut(crate::StateId, crate::delta::Changes),
+) -> Result<Option<Result<DeltaSummary, DeltaError>>, StateError> {
+    let opened = disk.open(path).map_err(io_error("opening", path))?;
+    let Some((mut reader, bytes)) = opened else { return Ok(None) };
+    match read_delta(&mut io::BufReader::with_capacity(READ_BYTES, &mut reader), bytes, visit) {
+        Ok(summary) if summary.header.at != at => {
+            let DeltaHeader { at: found, job, .. } = summary.header;
+            Ok(Some(Err(DeltaError::WrongName { found, job })))
+        }
+        Ok(summary) => Ok(Some(Ok(summary))),
+        Err(ReadError::Delta(error)) => Ok(Some(Err(error))),
+        Err(ReadError::Io(error)) => Err(io_error("reading", path)(error)),
+    }
+}
+
+/// Contents of a small file; `None` if there is none. One that is longer than anything we write is not read.
+fn read_whole(
+    disk: &dyn Disk,
+    path: &Path,
+    what: &'static str,
+    bytes_max: usize,
+) -> Result<Option<Result<Vec<u8>, FormatError>>, StateError> {
+    let opened = disk.open(path).map_err(io_error("opening", path))?;
+    let Some((reader, bytes)) = opened else { return Ok(None) };
+    let limit = bytes_max as u64;
+    if bytes > limit {
+        return Ok(Some(Err(FormatError::TooLong { what, claimed: bytes, limit })));
+    }
+    let mut content = Vec::new();
+    reader.take(limit).read_to_end(&mut content).map_err(io_error("reading", path))?;
+    Ok(Some(Ok(content)))
+}
 
 fn io_error(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> StateError {
     let path = path.to_owned();

@@ -72,7 +72,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// The system's error.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Renames a file, replacing the target, atomically.
+    /// Renames a file, replacing the target, or a folder to a name that is free, atomically.
     ///
     /// # Errors
     ///
@@ -85,6 +85,13 @@ pub trait Disk: fmt::Debug + Send + Sync {
     ///
     /// The system's error.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder durable (fsync of the folder).
     ///

@@ -10,6 +10,35 @@ use super::{Disk, DiskFile, DiskLock, LockOutcome, OpenedFile};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+impl RealDisk {
+    /// Who holds the lock on a file at this moment: its process id, or "unknown"; `None` if nobody does, or there is no such
+    /// file. Nothing is created or written.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
+    pub fn lock_holder(path: &Path) -> io::Result<Option<String>> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        match file.try_lock_shared() {
+            // Closing the file gives it back at once.
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => read_holder(&file).map(Some),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// What the holder of a lock has written into its file.
+fn read_holder(file: &File) -> io::Result<String> {
+    let mut holder = String::new();
+    file.take(32).read_to_string(&mut holder)?;
+    let digits = !holder.is_empty() && holder.bytes().all(|b| b.is_ascii_digit());
+    Ok(if digits { holder } else { "unknown".into() })
+}
+
 #[derive(Debug)]
 struct RealFile(File);
 
@@ -84,6 +113,10 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
     }
@@ -94,10 +127,7 @@ impl Disk for RealDisk {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                (&file).take(32).read_to_string(&mut holder)?;
-                let digits = !holder.is_empty() && holder.bytes().all(|b| b.is_ascii_digit());
-                return Ok(LockOutcome::HeldBy(if digits { holder } else { "unknown".into() }));
+                return read_holder(&file).map(LockOutcome::HeldBy);
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }

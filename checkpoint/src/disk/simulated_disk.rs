@@ -36,6 +36,8 @@ pub enum DiskOperation {
     Rename,
     /// A file was removed.
     Remove,
+    /// A folder was removed.
+    RemoveDir,
     /// A folder was synced.
     SyncDir,
 }
@@ -275,6 +277,16 @@ impl Inner {
         Ok(self.dir(dir)?.names.get(name).copied())
     }
 
+    /// Durable at once, as making a folder is: what is in it has been synced or not, which is what tests are about.
+    fn rename_dir(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.dirs.get(to).is_some_and(|target| !target.names.is_empty()) {
+            return Err(ErrorKind::DirectoryNotEmpty.into());
+        }
+        let dir = self.dirs.remove(from).ok_or(ErrorKind::NotFound)?;
+        self.dirs.insert(to.to_owned(), dir);
+        Ok(())
+    }
+
     fn change(&mut self, dir: &Path, change: NameChange) -> io::Result<()> {
         let dir = self.dir(dir)?;
         change.apply(&mut dir.names);
@@ -330,6 +342,9 @@ impl Disk for SimulatedDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut inner = self.lock();
         inner.step(DiskOperation::Rename, to)?;
+        if inner.dirs.contains_key(from) {
+            return inner.rename_dir(from, to);
+        }
         let id = inner.find(from)?.ok_or(ErrorKind::NotFound)?;
         let ((dir, from), (to_dir, to)) = (split(from)?, split(to)?);
         if dir != to_dir {
@@ -344,6 +359,16 @@ impl Disk for SimulatedDisk {
         inner.find(path)?.ok_or(ErrorKind::NotFound)?;
         let (dir, name) = split(path)?;
         inner.change(dir, NameChange::Remove(name.to_owned()))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut inner = self.lock();
+        inner.step(DiskOperation::RemoveDir, path)?;
+        if !inner.dir(path)?.names.is_empty() {
+            return Err(ErrorKind::DirectoryNotEmpty.into());
+        }
+        inner.dirs.remove(path);
+        Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -48,7 +48,7 @@ fn delta(n: u64) -> DeltaSummary {
 
 fn local(meta: Option<Meta>, deltas: &[u64]) -> LocalState {
     let deltas = deltas.iter().map(|n| delta(*n)).collect();
-    LocalState { path: "/state".into(), meta, deltas, quarantined: Vec::new() }
+    LocalState { path: "/state".into(), meta, restored: None, deltas, quarantined: Vec::new() }
 }
 
 fn fact(n: u64, owner: OwnerId) -> LedgerFact {

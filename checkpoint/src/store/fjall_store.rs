@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
@@ -13,11 +14,13 @@ use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::fjall_guard::{self, VerifiedFiles};
 use super::{KeyRange, StateStore, StoreScan, check_entry, later};
 use crate::codec::{FormatError, Frame, Writer};
 use crate::delta::{DeltaEntry, KEY_GROUPS_MAX, StateId};
 use crate::error::StoreError;
 use crate::ids::{CheckpointId, CheckpointRef, Nonce};
+use crate::restored::{decode_ref, encode_ref};
 
 /// Sizes of a [`FjallStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,7 @@ pub struct FjallStore {
 /// Keyspace of the floor; states' keyspaces have other names, see [`keyspace_name`].
 const FLOOR_KEYSPACE: &str = "floor";
 const FLOOR_KEY: &[u8] = b"floor";
+const INVENTORY_KEY: &[u8] = b"inventory";
 const STATE_PREFIX: &str = "state-";
 /// Key of a state's own mark, behind every key group.
 const APPLIED_KEY: &[u8] = b"\xff\xffapplied";
@@ -63,18 +67,54 @@ impl FjallStore {
             let place = place.clone();
             move |error| backend(place, operation, error)
         };
-        let database = Database::builder(path)
-            .cache_size(options.cache_bytes)
-            .worker_threads(options.worker_threads.max(1))
-            .manual_journal_persist(true)
-            .open()
-            .map_err(failed("opening"))?;
+        fjall_guard::check(path, fjall_guard::READ_BYTES_MAX)?;
+        let open = || {
+            Database::builder(path)
+                .cache_size(options.cache_bytes)
+                .worker_threads(options.worker_threads.max(1))
+                .manual_journal_persist(true)
+                .open()
+        };
+        // It panics on some of what it does not expect to find; nothing of it is kept then.
+        let opened = catch_unwind(AssertUnwindSafe(open)).map_err(|_| StoreError::Damaged {
+            place: place.clone(),
+            state: "as a whole".to_owned(),
+            reason: "it can not be opened; restore the directory from a copy, or from a savepoint",
+        })?;
+        let database = opened.map_err(failed("opening"))?;
         let floor = database
             .keyspace(FLOOR_KEYSPACE, keyspace_options)
             .map_err(failed("opening the floor"))?;
         let store = Self { place, database, floor, states: RwLock::default() };
         store.load_states()?;
+        store.check_inventory()?;
         Ok(store)
+    }
+
+    /// Reads every file of the store in a folder that has a checksum beside it, and opens nothing: for tools, and while no job
+    /// has it open.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::DamagedFile`] with the file, [`StoreError::Backend`] if the system fails.
+    pub fn verify_files(path: &Path) -> Result<VerifiedFiles, StoreError> {
+        fjall_guard::check(path, u64::MAX)
+    }
+
+    /// Removes the store in a folder, if there is one: of a restore that was not finished.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] if the system refuses.
+    pub fn remove(path: &Path) -> Result<(), StoreError> {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::Backend {
+                place: path.display().to_string(),
+                operation: "removing",
+                source: Box::new(error),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn load_states(&self) -> Result<(), StoreError> {
@@ -94,6 +134,48 @@ impl FjallStore {
             self.states.write().unwrap_or_else(PoisonError::into_inner).insert(state, keyspace);
         }
         Ok(())
+    }
+
+    /// Every state that was there when the floor was last raised is there, and not an older copy of it: fjall forgets a
+    /// keyspace whose files are gone, and believes one whose files were put back.
+    fn check_inventory(&self) -> Result<(), StoreError> {
+        let found = self.floor.get(INVENTORY_KEY).map_err(|error| self.failed("reading", error))?;
+        let Some(found) = found else { return Ok(()) };
+        let inventory = decode_inventory(&found);
+        let inventory =
+            inventory.map_err(|_| self.damaged(FLOOR_KEYSPACE, "its inventory cannot be read"))?;
+        let (floor, inventory) = inventory;
+        for (state, listed) in inventory {
+            let keyspace = self.state(&state);
+            let Some(keyspace) = keyspace else {
+                return Err(self.damaged(&state.to_string(), "it is gone"));
+            };
+            let mark = keyspace.get(APPLIED_KEY).map_err(|error| self.failed("reading", error))?;
+            let mark = mark.map(|mark| self.read_mark(&state.to_string(), &mark)).transpose()?;
+            let whole =
+                mark.is_some_and(|(_, at)| at == listed || at.checkpoint > floor.checkpoint);
+            if !whole {
+                let reason = "it is an older copy, or another job's";
+                return Err(self.damaged(&state.to_string(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// What [`check_inventory`](Self::check_inventory) will hold the states against.
+    fn write_inventory(&self, floor: CheckpointRef) -> Result<(), StoreError> {
+        let mut inventory = Vec::new();
+        for state in self.states()? {
+            let Some(keyspace) = self.state(&state) else { continue };
+            let mark = keyspace.get(APPLIED_KEY).map_err(|error| self.failed("reading", error))?;
+            let mark = mark.map(|mark| self.read_mark(&state.to_string(), &mark)).transpose()?;
+            inventory.extend(mark.map(|(_, at)| (state, at)));
+        }
+        let written = encode_inventory(floor, &inventory);
+        let written =
+            written.map_err(|_| self.damaged(FLOOR_KEYSPACE, "it has too many states"))?;
+        let written = self.floor.insert(INVENTORY_KEY, written);
+        written.map_err(|error| self.failed("raising the floor", error))
     }
 
     fn state(&self, state: &StateId) -> Option<Keyspace> {
@@ -197,6 +279,8 @@ impl StateStore for FjallStore {
     fn persist_floor(&self, at: CheckpointRef) -> Result<(), StoreError> {
         // The floor vouches for the ingestions, so they come first.
         self.persist()?;
+        // Before the floor: an inventory is right for every later state of the store too.
+        self.write_inventory(at)?;
         let mark = encode_mark(&StateId::new("", ""), at)
             .map_err(|_| self.damaged(FLOOR_KEYSPACE, "its mark cannot be written"))?;
         let written = self.floor.insert(FLOOR_KEY, mark);
@@ -266,6 +350,43 @@ fn decode_mark(mark: &[u8]) -> Result<(StateId, CheckpointRef), FormatError> {
     let state = StateId { operator_uid: body.string()?, state_name: body.string()? };
     body.end()?;
     Ok((state, at))
+}
+
+const INVENTORY: Frame = Frame {
+    what: "inventory of the store",
+    magic: *b"MSINVENT",
+    version: 1,
+    body_bytes_max: 64 << 20,
+};
+
+fn encode_inventory(
+    floor: CheckpointRef,
+    states: &[(StateId, CheckpointRef)],
+) -> Result<Vec<u8>, FormatError> {
+    let mut body = Writer::default();
+    encode_ref(&mut body, floor);
+    body.length("states", states.len())?;
+    for (state, at) in states {
+        body.string("operator uid", &state.operator_uid)?;
+        body.string("state name", &state.state_name)?;
+        encode_ref(&mut body, *at);
+    }
+    INVENTORY.seal(&body)
+}
+
+/// The floor that it was written for, and the marks of all states then.
+type Inventory = (CheckpointRef, Vec<(StateId, CheckpointRef)>);
+
+fn decode_inventory(inventory: &[u8]) -> Result<Inventory, FormatError> {
+    let mut body = INVENTORY.open(inventory)?;
+    let floor = decode_ref(&mut body)?;
+    let mut states = Vec::new();
+    for _ in 0..body.count(4 + 4 + 8 + 16)? {
+        let state = StateId { operator_uid: body.string()?, state_name: body.string()? };
+        states.push((state, decode_ref(&mut body)?));
+    }
+    body.end()?;
+    Ok((floor, states))
 }
 
 fn backend(place: String, operation: &'static str, error: fjall::Error) -> StoreError {

@@ -6,9 +6,11 @@ use crate::delta::{DeltaEntry, StateId, key_group};
 use crate::error::StoreError;
 use crate::ids::CheckpointRef;
 
+mod fjall_guard;
 mod fjall_store;
 mod memory_store;
 
+pub use fjall_guard::VerifiedFiles;
 pub use fjall_store::{FjallOptions, FjallStore};
 pub use memory_store::MemoryStore;
 

@@ -124,7 +124,7 @@ pub(crate) fn local(config: &Config, dir: &Dir, meta_now: Option<MetaFile>) -> L
     let mut deltas: Vec<DeltaSummary> = dir.live().map(|file| delta(config, file)).collect();
     deltas.sort_by_key(|delta| delta.header.at);
     let meta = meta_now.map(|file| meta(config, &file));
-    LocalState { path: "state".into(), meta, deltas, quarantined: Vec::new() }
+    LocalState { path: "state".into(), meta, restored: None, deltas, quarantined: Vec::new() }
 }
 
 fn ledger_record(config: &Config, rec: &Rec) -> LedgerRecord {

@@ -1,11 +1,15 @@
 //! One file per command.
 
+mod checkpoint;
 mod consume;
 pub(crate) mod demo;
 mod dev;
 mod doctor;
 mod group;
+mod ledger;
 mod produce;
+mod savepoint;
+mod state;
 mod topic;
 mod txn;
 mod version;
@@ -48,6 +52,9 @@ pub(crate) fn run(command: Command) -> Result<(), CommandError> {
         Command::Consume(arguments) => consume::run(arguments),
         Command::Group(arguments) => group::run(arguments),
         Command::Txn(arguments) => txn::run(arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Savepoint(arguments) => savepoint::run(&arguments),
+        Command::Ledger(arguments) => ledger::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Version => version::print(),
         Command::Completions { shell } => {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use millstream_checkpoint::{JobStatus, Meta, Nonce, StateError, StoreError};
+use millstream_checkpoint::{JobDescription, JobStatus, Meta, Nonce, StateError, StoreError};
 use millstream_protocol_client::surroundings::{block_in_place, wall_time_ms};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -16,6 +16,7 @@ use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
 use super::recovery::Standing;
 use super::restart::one_line;
+use super::savepoint::{AfterSavepoint, SavepointDesk, SavepointRequest};
 use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::statistics::{CheckpointStatistics, CheckpointStatus, CheckpointTrigger};
 use super::stop_request::StopRequest;
@@ -34,6 +35,8 @@ const CANCELLATION_LIMIT_OF_A_STOP: Duration = Duration::from_secs(1);
 pub(crate) enum Ended {
     Finished,
     Stopped,
+    /// Sources were suspended for a savepoint that could not be written: the job goes on, with new workers.
+    SavepointFailed,
     RolledBack(RollBackReason),
 }
 
@@ -45,6 +48,11 @@ pub(crate) struct Attempt<'a> {
     pub(crate) dirty: DirtyBytes,
     pub(crate) monitor: &'a JobMonitor,
     pub(crate) stop: &'a StopRequest,
+    pub(crate) savepoints: &'a SavepointDesk,
+    /// Of the job, for savepoints.
+    pub(crate) description: JobDescription,
+    /// The savepoint for which sources were ended; it is taken with the last checkpoint.
+    pub(crate) draining: Option<SavepointRequest>,
     pub(crate) standing: &'a mut Standing,
     pub(crate) workers: WorkerSet,
     pub(crate) reports: mpsc::UnboundedReceiver<WorkerReport>,
@@ -88,11 +96,23 @@ impl Attempt<'_> {
     }
 
     async fn run_workers(&mut self) -> Result<Ended, JobError> {
+        let (stop, savepoints) = (self.stop, self.savepoints);
         loop {
             let next_look = self.schedule.next_look(Instant::now());
+            let draining = self.draining.is_some();
             tokio::select! {
                 biased;
-                () = self.stop.requested() => return self.stop().await,
+                // What windows gave at the end of time must not be committed without the end of the job.
+                () = stop.requested(), if !draining => return self.stop().await,
+                () = stop.overdue(STOP_LIMIT), if draining => {
+                    return Err(too_late(next(self.parent.checkpoint)));
+                }
+                request = savepoints.next(), if !draining => {
+                    match self.serve(request).await? {
+                        Some(ended) => return Ok(ended),
+                        None => continue,
+                    }
+                }
                 report = self.reports.recv() => {
                     self.note(report)?;
                     if self.finished < self.workers.len() {
@@ -103,10 +123,14 @@ impl Attempt<'_> {
             }
             if self.finished == self.workers.len() {
                 self.monitor.update(|now| now.phase = Phase::Finishing);
-                return self
-                    .checkpoint(CheckpointKind::Suspend, CheckpointTrigger::EndOfInput)
-                    .await
-                    .map(|rolled_back| rolled_back.map_or(Ended::Finished, Ended::RolledBack));
+                let kind = CheckpointKind::Suspend;
+                let rolled_back = self.checkpoint(kind, CheckpointTrigger::EndOfInput).await?;
+                return Ok(self.finish_draining(rolled_back).await);
+            }
+            if draining {
+                // A checkpoint between would commit an event time that has come to its end, of a job that has not.
+                self.schedule.skipped(tokio::time::Instant::now());
+                continue;
             }
             if self.maintenance.has_failed() {
                 // Its error is what `finish` returns.
@@ -129,6 +153,60 @@ impl Attempt<'_> {
             if let Some(reason) = rolled_back {
                 return Ok(Ended::RolledBack(reason));
             }
+        }
+    }
+
+    /// Takes a savepoint between two checkpoints. Gives how the attempt ended, if it did.
+    async fn serve(&mut self, request: SavepointRequest) -> Result<Option<Ended>, JobError> {
+        let kind = match request.then {
+            AfterSavepoint::GoOn => CheckpointKind::Checkpoint,
+            AfterSavepoint::Stop => CheckpointKind::Suspend,
+            AfterSavepoint::DrainAndStop => {
+                self.monitor.update(|now| now.phase = Phase::Finishing);
+                self.workers.drain();
+                self.draining = Some(request);
+                return Ok(None);
+            }
+        };
+        let stopping = kind == CheckpointKind::Suspend;
+        // Without news the last checkpoint is the cut already.
+        if stopping || self.counted != self.monitor.counts() {
+            let (number, stop) = (next(self.parent.checkpoint), self.stop.clone());
+            let rolled_back = tokio::select! {
+                biased;
+                done = self.checkpoint(kind, CheckpointTrigger::Requested) => done?,
+                () = stop.overdue(STOP_LIMIT) => return Err(too_late(number)),
+            };
+            if let Some(reason) = rolled_back {
+                self.savepoints.put_back(request);
+                return Ok(Some(Ended::RolledBack(reason)));
+            }
+        }
+        let layered = &self.standing.layered;
+        if !stopping {
+            request.take_in_background(layered, &self.parent, &self.description);
+            return Ok(None);
+        }
+        self.monitor.update(|now| now.phase = Phase::Finishing);
+        let taken = request.take(layered, &self.parent, &self.description).await;
+        Ok(Some(if taken { Ended::Stopped } else { Ended::SavepointFailed }))
+    }
+
+    /// After the last checkpoint of a job whose inputs have ended: the savepoint that they were ended for.
+    async fn finish_draining(&mut self, rolled_back: Option<RollBackReason>) -> Ended {
+        let request = self.draining.take();
+        match (rolled_back, request) {
+            (Some(reason), request) => {
+                if let Some(request) = request {
+                    self.savepoints.put_back(request);
+                }
+                Ended::RolledBack(reason)
+            }
+            (None, Some(request)) => {
+                request.take(&self.standing.layered, &self.parent, &self.description).await;
+                Ended::Finished
+            }
+            (None, None) => Ended::Finished,
         }
     }
 

@@ -50,6 +50,16 @@ impl Failures {
     }
 }
 
+/// What follows an attempt that ended without an error.
+enum AttemptEnd {
+    /// The job has ended.
+    Ended,
+    /// Nothing failed but a savepoint with stop: the next attempt begins at once.
+    Again,
+    /// It has to be rolled back.
+    RolledBack(RollBackReason),
+}
+
 impl JobMaster {
     /// Attempts until one ends for good. One that failed is followed by the next, from the last committed checkpoint, if a
     /// restart may help and the strategy allows it.
@@ -67,8 +77,9 @@ impl JobMaster {
                 failures.failed_checkpoints = 0;
             }
             let pause = match attempt {
-                Ok(None) => return Ok(()),
-                Ok(Some(reason)) => {
+                Ok(AttemptEnd::Ended) => return Ok(()),
+                Ok(AttemptEnd::Again) => continue,
+                Ok(AttemptEnd::RolledBack(reason)) => {
                     if matches!(reason, RollBackReason::StoreFull(_)) {
                         self.open_store_again(standing).await?;
                     }
@@ -95,30 +106,31 @@ impl JobMaster {
         }
     }
 
-    /// One recovery and one attempt. Gives the reason if it has to be rolled back; `None` if the job has ended.
+    /// One recovery and one attempt.
     async fn attempt(
         &self,
         standing: &mut Standing,
         opened: &Opened,
         name: &str,
         ran: &mut bool,
-    ) -> Result<Option<RollBackReason>, JobError> {
+    ) -> Result<AttemptEnd, JobError> {
         let point = match self.recover(standing, opened).await {
             Ok(point) => point,
             // The disk has filled up since the job ran last; while it starts that is for its user.
             Err(JobError::State(error)) if *ran && error.is_no_space() => {
-                return Ok(Some(match error {
+                return Ok(AttemptEnd::RolledBack(match error {
                     StateError::Store(error) => RollBackReason::StoreFull(error),
                     error => RollBackReason::NoSpace(error),
                 }));
             }
             Err(JobError::Store(error @ StoreError::NoSpace { .. })) if *ran => {
-                return Ok(Some(RollBackReason::StoreFull(error)));
+                return Ok(AttemptEnd::RolledBack(RollBackReason::StoreFull(error)));
             }
             Err(error) => return Err(error),
         };
         if point.status == JobStatus::Finished {
-            return self.finished_before(name, point.at.checkpoint, opened.bounded).map(|()| None);
+            let finished = self.finished_before(name, point.at.checkpoint, opened.bounded);
+            return finished.map(|()| AttemptEnd::Ended);
         }
         let checkpoint = point.at.checkpoint.0;
         let first = !std::mem::replace(ran, true);
@@ -134,6 +146,10 @@ impl JobMaster {
         let ended = self.run_attempt(standing, opened).await?;
         let checkpoint = standing.confirmed();
         match ended {
+            Ended::SavepointFailed => {
+                tracing::info!("no savepoint, so no stop: going on from checkpoint {checkpoint}");
+                return Ok(AttemptEnd::Again);
+            }
             Ended::Finished => {
                 tracing::info!(
                     "finished: everything was read and committed (checkpoint {checkpoint})"
@@ -142,9 +158,9 @@ impl JobMaster {
             Ended::Stopped => {
                 tracing::info!("stopped; the next start goes on from checkpoint {checkpoint}");
             }
-            Ended::RolledBack(reason) => return Ok(Some(reason)),
+            Ended::RolledBack(reason) => return Ok(AttemptEnd::RolledBack(reason)),
         }
-        Ok(None)
+        Ok(AttemptEnd::Ended)
     }
 
     /// A checkpoint was not committed: the pause before the replay, or the failure that this is once too many failed.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use millstream_checkpoint::{FencedReason, ResolutionRefused, StateError, StopReason, StoreError};
+use millstream_checkpoint::{
+    FencedReason, ResolutionRefused, SavepointError, StateError, StopReason, StoreError,
+};
 use millstream_protocol_client::{ClientError, ConfigError, ProduceError};
 use thiserror::Error;
 
@@ -51,6 +53,32 @@ pub enum JobError {
     /// The ledger topic can not be used.
     #[error(transparent)]
     Ledger(#[from] LedgerTopicError),
+    /// A savepoint could not be taken or restored.
+    #[error(transparent)]
+    Savepoint(#[from] SavepointError),
+    /// The job ended, by an error or by itself, before it came to the savepoint.
+    #[error(
+        "no savepoint was written to {}: the job has ended; `millstream savepoint create --state-dir` takes one of what it has left",
+        target.display()
+    )]
+    SavepointNotTaken {
+        /// Where it was to be.
+        target: std::path::PathBuf,
+    },
+    /// A savepoint is to be restored into a directory that holds other state.
+    #[error(
+        "{} holds state of its own (checkpoint {checkpoint}), so savepoint {} can not be restored into it: give an empty state directory, or start without the savepoint to go on from what is there",
+        directory.display(),
+        savepoint.display()
+    )]
+    StateDirNotEmpty {
+        /// The state directory.
+        directory: std::path::PathBuf,
+        /// The savepoint.
+        savepoint: std::path::PathBuf,
+        /// The checkpoint that the directory stands at.
+        checkpoint: u64,
+    },
     /// Another process owns the job.
     #[error(transparent)]
     Fenced(#[from] FencedReason),

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
+use millstream_checkpoint::{SavepointError, StateError, StopReason, StoreError};
 use millstream_protocol::records::RecordsError;
 use millstream_protocol_client::{ClientError, ConfigError, FatalCause, FetchError, ProduceError};
 
@@ -59,7 +60,12 @@ impl JobError {
             Self::Producer { source, .. } => of_producer(source),
             Self::Bug { .. } => BUG,
             Self::Ledger(error) => of_ledger(error),
-            Self::State(_) | Self::Store(_) | Self::Stop(_) | Self::Resolution(_) => STATE,
+            Self::State(_)
+            | Self::Store(_)
+            | Self::Stop(_)
+            | Self::Resolution(_)
+            | Self::StateDirNotEmpty { .. } => STATE,
+            Self::Savepoint(error) => of_savepoint(error),
             Self::GaveUp { source, .. } => source.exit_code(),
             Self::Fenced(_) => FENCED,
             Self::Config(_)
@@ -67,6 +73,7 @@ impl JobError {
             | Self::InvalidJob { .. }
             | Self::IntervalTooLong { .. } => CONFIG,
             Self::AlreadyFinished { .. }
+            | Self::SavepointNotTaken { .. }
             | Self::CheckpointTimeout { .. }
             | Self::TooManyFailedCheckpoints { .. }
             | Self::WorkerHangs { .. }
@@ -88,6 +95,12 @@ fn own_code(error: &(dyn Error + 'static)) -> Option<u8> {
         Some(of_producer(error))
     } else if let Some(error) = error.downcast_ref() {
         Some(of_fetch(error))
+    } else if let Some(error) = error.downcast_ref() {
+        Some(of_savepoint(error))
+    } else if error.is::<StateError>() || error.is::<StopReason>() || error.is::<StoreError>() {
+        Some(STATE)
+    } else if let Some(error) = error.downcast_ref() {
+        Some(of_ledger(error))
     } else if let Some(ReadError::Stalled { .. }) = error.downcast_ref() {
         Some(UNAVAILABLE)
     } else if error.is::<DataError>()
@@ -97,6 +110,14 @@ fn own_code(error: &(dyn Error + 'static)) -> Option<u8> {
         Some(DATA)
     } else {
         error.is::<ConfigError>().then_some(CONFIG)
+    }
+}
+
+fn of_savepoint(error: &SavepointError) -> u8 {
+    match error {
+        SavepointError::NotASavepoint { .. } => NO_INPUT,
+        SavepointError::AlreadyExists { .. } | SavepointError::NotAName { .. } => CONFIG,
+        _ => STATE,
     }
 }
 

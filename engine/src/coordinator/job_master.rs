@@ -23,6 +23,8 @@ use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
 use super::random_id;
 use super::recovery::Standing;
+use super::restore::RestoreRequest;
+use super::savepoint::SavepointDesk;
 use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::stop_request::StopRequest;
 use super::storage::Storage;
@@ -43,6 +45,8 @@ pub(crate) struct JobMaster {
     storage: Storage,
     pub(super) monitor: JobMonitor,
     pub(super) stop: StopRequest,
+    savepoints: SavepointDesk,
+    restore: Option<RestoreRequest>,
 }
 
 /// Connections and topics of a job, opened once per process.
@@ -62,8 +66,10 @@ impl JobMaster {
         storage: Storage,
         monitor: JobMonitor,
         stop: StopRequest,
+        savepoints: SavepointDesk,
+        restore: Option<RestoreRequest>,
     ) -> Self {
-        Self { graph, state_dir, storage, monitor, stop }
+        Self { graph, state_dir, storage, monitor, stop, savepoints, restore }
     }
 
     pub(crate) async fn run(self) -> Result<(), JobError> {
@@ -80,12 +86,20 @@ impl JobMaster {
         if let Some(problem) = problem {
             return Err(self.invalid(problem));
         }
-        let fingerprint = self.graph.fingerprint();
+        let description = self.graph.description(job.clone());
+        let fingerprint = description.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
         let directory = Arc::new(block_in_place(|| {
-            StateDirectory::open(self.storage.disk(), &self.state_dir, &job, fingerprint)
+            StateDirectory::open_described(self.storage.disk(), &self.state_dir, &description)
         })?);
         crash_point(Step::Locked);
+        let resolution = config.resolution;
+        let restore = match &self.restore {
+            None => None,
+            Some(request) => {
+                block_in_place(|| request.prepare(&directory, &description, resolution))?
+            }
+        };
         let bounded = self.is_bounded();
         if let Some(meta) = directory.local().meta
             && meta.status == JobStatus::Finished
@@ -111,11 +125,10 @@ impl JobMaster {
             }
         };
         self.stop.watch_over(opened.output.producer.clone());
-        let store = self.open_store(&directory)?;
         let owner = OwnerId(random_id()?);
         let known = directory.local().meta;
         let newest = directory.local().newest();
-        let ledger = Ledger::open(
+        let mut ledger = Ledger::open(
             client.clone(),
             &name,
             transactional_id.clone(),
@@ -129,11 +142,21 @@ impl JobMaster {
         )
         .await?;
         crash_point(Step::LedgerOpened);
+        if let Some(restore) = restore {
+            let unknown = |uid: &str| !restore.knows_source(uid);
+            let positions = self.first_positions(&opened, unknown).await?;
+            restore.restore(&job, &directory, &mut ledger, positions).await?;
+        }
+        let store = self.open_store(&directory)?;
         let mut standing = Standing {
             job,
             fingerprint,
             owner,
-            recovery: Recovery { resolution: config.resolution, ..Recovery::new(owner) },
+            recovery: Recovery {
+                // With a savepoint the word was about that.
+                resolution: config.resolution.filter(|_| self.restore.is_none()),
+                ..Recovery::new(owner)
+            },
             layered: Arc::new(block_in_place(|| LayeredState::new(Arc::clone(&store)))?),
             directory,
             store,
@@ -159,18 +182,25 @@ impl JobMaster {
         opened: &Opened,
     ) -> Result<RecoveryPoint, JobError> {
         self.monitor.update(|now| now.phase = Phase::Starting);
-        let first_positions = async || {
-            let mut positions = Positions::new();
-            for (uid, source) in &opened.sources.0 {
-                let Some(description) = opened.descriptions.get(uid) else { continue };
-                for position in description.first_positions(uid, source).await? {
-                    positions.insert(Arc::clone(uid), position);
-                }
-            }
-            Ok(positions)
-        };
+        let first_positions = async || self.first_positions(opened, |_| true).await;
         let confirmed = standing.confirmed();
         self.in_time(standing.recover(first_positions), confirmed).await
+    }
+
+    /// Start positions of those sources that have no state.
+    async fn first_positions(
+        &self,
+        opened: &Opened,
+        chosen: impl Fn(&str) -> bool,
+    ) -> Result<Positions, JobError> {
+        let mut positions = Positions::new();
+        for (uid, source) in opened.sources.0.iter().filter(|(uid, _)| chosen(uid)) {
+            let Some(description) = opened.descriptions.get(uid) else { continue };
+            for position in description.first_positions(uid, source).await? {
+                positions.insert(Arc::clone(uid), position);
+            }
+        }
+        Ok(positions)
     }
 
     /// The outcome of `work`, unless the job is asked to stop and it takes too long.
@@ -255,6 +285,9 @@ impl JobMaster {
             dirty: DirtyBytes { layered: Arc::clone(&standing.layered) },
             monitor: &self.monitor,
             stop: &self.stop,
+            savepoints: &self.savepoints,
+            description: self.graph.description(standing.job.clone()),
+            draining: None,
             standing,
             workers,
             reports,

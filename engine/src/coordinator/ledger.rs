@@ -20,7 +20,7 @@ use crate::connector::kafka::topic_reader::{ReadError, ReadUntil, read_topic};
 pub(crate) const SLOT: i32 = 0;
 
 /// How long a read of the ledger may stand still. Longer than a broker takes to write markers or move a leader.
-const READ_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Large enough for the positions of tens of thousands of splits.
 const RECORD_BYTES_MAX: usize = 1024 * 1024;

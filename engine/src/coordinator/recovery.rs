@@ -192,12 +192,15 @@ impl Standing {
         })
     }
 
-    /// R6: commits a record that repeats the confirmed checkpoint under our name.
+    /// R6: commits a record that repeats the confirmed checkpoint under our name, or the first one of the directory's history:
+    /// the ledger is empty, or a savepoint goes on behind what it holds.
     async fn own(&mut self, point: &RecoveryPoint) -> Result<OwnerRecordEnd, JobError> {
-        let meta = self.directory.local().meta;
-        let record = match (self.recovery.resolution, &meta) {
-            (Some(_), Some(meta)) => Some(self.resolved_record(meta, point)),
-            _ => owner_record(self.owner, self.ledger.last(), meta.as_ref(), wall_time_ms()),
+        let (local, now) = (self.directory.local(), wall_time_ms());
+        let last = self.ledger.last().filter(|last| last.record.at() == point.at);
+        let record = match (self.recovery.resolution, &local.meta, last) {
+            (Some(_), Some(meta), _) => Some(self.resolved_record(meta, point)),
+            (_, _, Some(_)) => owner_record(self.owner, last, None, now),
+            (_, _, None) => local.first_record(self.owner, now),
         };
         let Some(record) = record else {
             return Err(JobError::Bug { what: "record 0 without META".to_owned() });

@@ -10,6 +10,7 @@ use super::error::JobError;
 use super::job::Job;
 use super::job_master::JobMaster;
 use super::monitor::JobMonitor;
+use super::savepoint::SavepointDesk;
 use super::stop_request::StopRequest;
 use super::storage::Storage;
 
@@ -31,11 +32,13 @@ impl Job {
         disk: Arc<dyn Disk>,
         open_store: impl Fn(&Path) -> Result<Arc<dyn StateStore>, StoreError> + Send + Sync + 'static,
     ) -> SimulatedJob {
-        let (graph, state_dir) = self.into_parts();
+        let (graph, state_dir, restore) = self.into_parts();
         let monitor = JobMonitor::new(&graph);
         let stop = StopRequest::new();
         let storage = Storage::new(disk, Arc::new(open_store));
-        let master = JobMaster::new(graph, state_dir, storage, monitor.clone(), stop.clone());
+        let desk = SavepointDesk::default();
+        let (seen, asked) = (monitor.clone(), stop.clone());
+        let master = JobMaster::new(graph, state_dir, storage, seen, asked, desk, restore);
         SimulatedJob { run: Box::pin(master.run()), monitor, stop }
     }
 }

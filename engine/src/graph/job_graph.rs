@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_checkpoint::{
-    Fingerprint, FingerprintPart, KEY_GROUPS_MAX, LayeredState, MemoryStore, Positions, StoreError,
-    Watermarks,
+    DescribedOperator, DescribedState, Fingerprint, JobDescription, JobName, KEY_GROUPS_MAX,
+    LayeredState, MemoryStore, Positions, StoreError, Watermarks,
 };
 
 use super::build_context::SharedContext;
@@ -138,26 +138,30 @@ impl JobGraph {
     /// What guards the job's state directory: uids, kinds and state schemas of all operators in the order of the program.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        let max_parallelism = self.config.max_parallelism.to_string();
-        // Key groups name the keys of all state: another number of them would not find it again.
-        let key_groups = FingerprintPart {
-            operator_uid: "",
-            operator_kind: "key-groups",
-            state_name: "",
-            schema: &max_parallelism,
+        JobDescription::fingerprint_of(self.config.max_parallelism, &self.described_operators())
+    }
+
+    /// The same in words, for the state directory, savepoints and errors.
+    #[must_use]
+    pub fn description(&self, job: JobName) -> JobDescription {
+        let operators = self.described_operators();
+        JobDescription { job, max_parallelism: self.config.max_parallelism, operators }
+    }
+
+    fn described_operators(&self) -> Vec<DescribedOperator> {
+        let describe = |operator: &OperatorDescription| DescribedOperator {
+            uid: Arc::clone(&operator.uid),
+            kind: operator.kind.into(),
+            states: operator
+                .states
+                .iter()
+                .map(|state| DescribedState {
+                    name: Arc::clone(&state.name),
+                    schema: state.schema.as_str().into(),
+                })
+                .collect(),
         };
-        let parts = self.operators().flat_map(|operator| {
-            let part = |state_name, schema| FingerprintPart {
-                operator_uid: &operator.uid,
-                operator_kind: operator.kind,
-                state_name,
-                schema,
-            };
-            let states =
-                operator.states.iter().map(move |state| part(&*state.name, &*state.schema));
-            std::iter::once(part("", "")).chain(states)
-        });
-        Fingerprint::of(std::iter::once(key_groups).chain(parts))
+        self.operators().map(describe).collect()
     }
 
     /// All operators in the order of the program.

@@ -17,6 +17,8 @@ use crate::exchange::CheckpointBarrier;
 pub(crate) enum ControlMessage {
     /// Inject this barrier at all sources, between two units of input.
     TriggerCheckpoint(CheckpointBarrier),
+    /// End all sources where they are, as if nothing came any more.
+    Drain,
     /// Checkpoint n is committed and its state changes are readable through the store.
     CheckpointConfirmed(u64),
     /// Drop everything and end.

@@ -54,6 +54,8 @@ pub(crate) trait Task: Send {
     fn wakes_in(&self) -> Option<Duration> {
         None
     }
+    /// Ends the input where it is, as if nothing came any more; only sources have anything to do.
+    fn drain(&mut self) {}
     /// Whether its input has ended.
     fn is_ended(&self) -> bool;
 }

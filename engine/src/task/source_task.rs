@@ -31,6 +31,8 @@ pub(crate) struct SourceTask<R, A, D> {
 pub(crate) enum SourceState {
     #[default]
     Running,
+    /// Ends at the next opportunity, although there may be more to read.
+    Draining,
     /// A suspending barrier has passed: nothing is read any more.
     Suspended,
     Ended,
@@ -160,14 +162,17 @@ where
         match status {
             SourceStatus::Emitted => Ok(TaskStatus::Worked),
             SourceStatus::Pending => Ok(TaskStatus::Idle),
-            SourceStatus::Finished => {
-                self.state = SourceState::Ended;
-                self.counters.watermark(WATERMARK_MAX);
-                self.downstream.on_watermark(WATERMARK_MAX)?;
-                self.downstream.on_end()?;
-                Ok(TaskStatus::Worked)
-            }
+            SourceStatus::Finished => self.end(),
         }
+    }
+
+    /// Event time has come to its end, and no element follows.
+    fn end(&mut self) -> Result<TaskStatus, OperatorError> {
+        self.state = SourceState::Ended;
+        self.counters.watermark(WATERMARK_MAX);
+        self.downstream.on_watermark(WATERMARK_MAX)?;
+        self.downstream.on_end()?;
+        Ok(TaskStatus::Worked)
     }
 }
 
@@ -188,10 +193,15 @@ where
     }
 
     fn poll(&mut self, _snapshots: &mut Snapshots) -> Result<TaskStatus, OperatorError> {
-        if self.state != SourceState::Running || !self.downstream.has_capacity() {
+        if !self.downstream.has_capacity() {
             return Ok(TaskStatus::Idle);
         }
-        self.read().map_err(|error| error.in_operator(&self.uid))
+        let done = match self.state {
+            SourceState::Running => self.read(),
+            SourceState::Draining => self.end(),
+            SourceState::Suspended | SourceState::Ended => return Ok(TaskStatus::Idle),
+        };
+        done.map_err(|error| error.in_operator(&self.uid))
     }
 
     fn trigger(
@@ -219,6 +229,12 @@ where
     fn on_checkpoint_confirmed(&mut self, checkpoint: u64) -> Result<(), OperatorError> {
         self.reader.splits_mut().on_checkpoint_confirmed(checkpoint);
         self.downstream.on_checkpoint_confirmed(checkpoint)
+    }
+
+    fn drain(&mut self) {
+        if self.state == SourceState::Running {
+            self.state = SourceState::Draining;
+        }
     }
 
     fn is_ended(&self) -> bool {

@@ -145,6 +145,7 @@ impl Worker {
                         .iter_mut()
                         .try_for_each(|task| task.on_checkpoint_confirmed(checkpoint))?;
                 }
+                ControlMessage::Drain => self.tasks.iter_mut().for_each(|task| task.drain()),
                 ControlMessage::Stop => {
                     self.end();
                     self.reports.send(WorkerReport::Stopped { worker: self.index });

@@ -80,6 +80,12 @@ impl WorkerSet {
         self.send(ControlMessage::CheckpointConfirmed(checkpoint));
     }
 
+    /// Ends all sources where they are: event time goes to its end, windows fire, and the workers report that they have
+    /// finished. What was read is in the next checkpoint.
+    pub fn drain(&self) {
+        self.send(ControlMessage::Drain);
+    }
+
     /// Asks all workers to drop everything and end. They do after the unit of input they are at.
     pub fn stop(&self) {
         self.send(ControlMessage::Stop);

@@ -73,6 +73,11 @@ impl Disk for ProcessDisk {
         self.disk.remove(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.process.before("removing", path)?;
+        self.disk.remove_dir(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.process.before("syncing", dir)?;
         self.disk.sync_dir(dir)

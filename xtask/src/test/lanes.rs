@@ -16,7 +16,7 @@ use crate::steps::Outcome;
 const LANES: usize = 3;
 
 /// Those that take a minute or more, the longest first: begun last they would run alone at the end.
-const LONG: [&str; 8] = [
+const LONG: [&str; 9] = [
     "tests/exactly_once",
     "tests/groups",
     "tests/conformance",
@@ -24,6 +24,7 @@ const LONG: [&str; 8] = [
     "tests/admin",
     "testcontainers/real_kafka",
     "tests/failover",
+    "checkpoint/state_directory",
     "doc",
 ];
 

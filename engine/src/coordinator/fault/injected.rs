@@ -120,6 +120,8 @@ fn kind(path: &Path) -> &'static str {
         "Meta"
     } else if name.starts_with("delta-") || name == "deltas" {
         "Delta"
+    } else if name.starts_with("JOB") || name.starts_with("RESTORED") {
+        "Job"
     } else {
         // The state directory itself: its names are synced for META's sake.
         "Meta"
@@ -167,6 +169,10 @@ impl Disk for FaultyDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         before(kind(path), "Remove")?;
         self.0.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_dir(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -1,0 +1,160 @@
+//! `millstream checkpoint …`, `millstream savepoint …`, `millstream ledger …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::cluster::ClusterArguments;
+use crate::output::OutputFormat;
+
+/// How results are written, for tools that look at no cluster.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputArguments {
+    /// How results are written
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = OutputFormat::Text,
+        global = true
+    )]
+    pub(crate) output: OutputFormat,
+}
+
+/// Checkpoints in a state directory. Nothing is changed there; a running job may change it meanwhile.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckpointArguments {
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+
+    #[command(subcommand)]
+    pub(crate) command: CheckpointCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum CheckpointCommand {
+    /// List META and the delta files, with what is wrong with them
+    List(DirectoryArguments),
+    /// Show what META or a delta file says: positions, watermarks, operators
+    Show(CheckpointShowArguments),
+    /// Read every file and hold every checksum against it
+    Verify(CheckpointVerifyArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DirectoryArguments {
+    /// State directory of a job
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state_dir: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckpointShowArguments {
+    /// Number of the checkpoint (default: META's)
+    #[arg(value_name = "CHECKPOINT")]
+    pub(crate) checkpoint: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) directory: DirectoryArguments,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckpointVerifyArguments {
+    #[command(flatten)]
+    pub(crate) directory: DirectoryArguments,
+
+    /// Also open the state store and read all of it, as a start of the job does: it must not run meanwhile
+    #[arg(long)]
+    pub(crate) store: bool,
+}
+
+/// Savepoints: all state of a job in a folder of its own.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointArguments {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+
+    #[command(subcommand)]
+    pub(crate) command: SavepointCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SavepointCommand {
+    /// Take a savepoint of the state directory of a job that does not run
+    Create(SavepointCreateArguments),
+    /// List the savepoints in a folder
+    List(SavepointListArguments),
+    /// Show what savepoints hold
+    Show(SavepointPathArguments),
+    /// Read savepoints whole and hold every checksum against them
+    Verify(SavepointPathArguments),
+    /// Delete savepoints
+    Delete(SavepointDeleteArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointCreateArguments {
+    #[command(flatten)]
+    pub(crate) directory: DirectoryArguments,
+
+    /// Folder of the savepoint; it must not exist yet. Where the job was killed, only the ledger knows what its last
+    /// checkpoint is: give -b as well
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointListArguments {
+    /// Folder with savepoints in it
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointPathArguments {
+    /// Folders of savepoints
+    #[arg(required = true, value_name = "SAVEPOINT")]
+    pub(crate) savepoints: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointDeleteArguments {
+    /// Folders of savepoints, also of one that was not finished
+    #[arg(required = true, value_name = "SAVEPOINT")]
+    pub(crate) savepoints: Vec<PathBuf>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// The ledger of a job. Nothing is fenced, created or written.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LedgerArguments {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArguments,
+
+    #[command(subcommand)]
+    pub(crate) command: LedgerCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    /// Show the last committed checkpoint, beside what a state directory holds, and what a start would do
+    Show(LedgerShowArguments),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LedgerShowArguments {
+    /// Name of the job
+    #[arg(value_name = "JOB", value_parser = job_name)]
+    pub(crate) job: millstream_engine::checkpoint::JobName,
+
+    /// State directory of the job
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+fn job_name(name: &str) -> Result<millstream_engine::checkpoint::JobName, String> {
+    millstream_engine::checkpoint::JobName::new(name).map_err(|error| error.to_string())
+}

@@ -1,0 +1,51 @@
+//! `savepoint verify`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::open;
+use crate::command::{CommandError, Failures};
+use crate::output::{self, OutputFormat};
+
+#[derive(Serialize)]
+struct Row {
+    savepoint: String,
+    ok: bool,
+    entries: u64,
+    bytes: u64,
+}
+
+pub(super) fn run(paths: &[PathBuf], output: OutputFormat) -> Result<(), CommandError> {
+    let mut failures = Failures::default();
+    for path in paths {
+        let verified = open(path).and_then(|savepoint| savepoint.verify().map(|()| savepoint));
+        let savepoint = match verified {
+            Ok(savepoint) => savepoint,
+            Err(error) => {
+                if output == OutputFormat::Json {
+                    let savepoint = path.display().to_string();
+                    output::print_json([Row { savepoint, ok: false, entries: 0, bytes: 0 }])?;
+                }
+                failures.push(error);
+                continue;
+            }
+        };
+        let manifest = savepoint.manifest();
+        let (entries, bytes) = (manifest.entries(), manifest.state_bytes());
+        let name = path.display().to_string();
+        match output {
+            OutputFormat::Json => {
+                output::print_json([Row { savepoint: name, ok: true, entries, bytes }])?;
+            }
+            OutputFormat::Text => {
+                let text = format!(
+                    "{name}: whole, {entries} entries of {} states, {bytes} bytes\n",
+                    manifest.states.len()
+                );
+                output::print(text.as_bytes())?;
+            }
+        }
+    }
+    failures.into_result()
+}

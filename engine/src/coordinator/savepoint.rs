@@ -1,0 +1,190 @@
+//! Savepoints of a running job: asked for from any thread, cut between two checkpoints, written off the path of both.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream_checkpoint::{
+    JobDescription, LayeredState, Meta, RealDisk, SavepointCut, SavepointManifest,
+    SavepointTrigger, write_savepoint,
+};
+use millstream_protocol_client::surroundings::{
+    block_in_place, spawn, spawn_blocking, wall_time_ms,
+};
+use tokio::sync::Notify;
+
+use super::error::JobError;
+
+/// Where requests wait until the coordinator stands between two checkpoints. Requests outlive a rollback, not the job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SavepointDesk {
+    // Guards a short list of requests.
+    waiting: Arc<Mutex<Waiting>>,
+    arrived: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    requests: VecDeque<SavepointRequest>,
+    closed: bool,
+}
+
+/// What becomes of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterSavepoint {
+    GoOn,
+    Stop,
+    /// Sources end first, so that event time comes to its end and all windows fire.
+    DrainAndStop,
+}
+
+/// Somebody waits for a savepoint.
+#[derive(Debug)]
+pub(crate) struct SavepointRequest {
+    target: PathBuf,
+    pub(crate) then: AfterSavepoint,
+    // One answer, for one thread that waits; without one it learns that the job has ended.
+    answer: SyncSender<Result<SavepointManifest, JobError>>,
+}
+
+impl SavepointDesk {
+    /// Leaves a request; the answer comes through the receiver, which is disconnected if the job ends before.
+    pub(crate) fn ask(
+        &self,
+        target: &Path,
+        then: AfterSavepoint,
+    ) -> Receiver<Result<SavepointManifest, JobError>> {
+        let (answer, answered) = sync_channel(1);
+        // The job's process may have another folder than the thread that asks, one day.
+        let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
+        let mut waiting = self.lock();
+        if !waiting.closed {
+            waiting.requests.push_back(SavepointRequest { target, then, answer });
+        }
+        drop(waiting);
+        self.arrived.notify_one();
+        answered
+    }
+
+    /// The next request. May be dropped while it waits.
+    pub(crate) async fn next(&self) -> SavepointRequest {
+        loop {
+            if let Some(request) = self.lock().requests.pop_front() {
+                return request;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    /// The transaction died before the request was served: it is the first of the next attempt.
+    pub(crate) fn put_back(&self, request: SavepointRequest) {
+        self.lock().requests.push_front(request);
+        self.arrived.notify_one();
+    }
+
+    /// The job has ended: whoever waits, or asks later, is told so.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        waiting.requests.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SavepointRequest {
+    /// Cuts the state as it is confirmed now, at the checkpoint of `meta`, and writes it; gives whether that succeeded, once
+    /// it did. The one who asked is answered in any case.
+    pub(crate) async fn take(
+        self,
+        layered: &LayeredState,
+        meta: &Meta,
+        description: &JobDescription,
+    ) -> bool {
+        match self.cut(layered, meta, description) {
+            Ok(cut) => self.write(cut).await,
+            Err(error) => self.answer(Err(error)),
+        }
+    }
+
+    /// As [`take`](Self::take), but only cuts; the writing goes on while the job does.
+    pub(crate) fn take_in_background(
+        self,
+        layered: &LayeredState,
+        meta: &Meta,
+        description: &JobDescription,
+    ) {
+        match self.cut(layered, meta, description) {
+            // The runtime waits for blocking work when it ends.
+            Ok(cut) => drop(spawn(self.write(cut))),
+            Err(error) => {
+                self.answer(Err(error));
+            }
+        }
+    }
+
+    fn cut(
+        &self,
+        layered: &LayeredState,
+        meta: &Meta,
+        description: &JobDescription,
+    ) -> Result<SavepointCut, JobError> {
+        let trigger = match self.then {
+            AfterSavepoint::GoOn => SavepointTrigger::Live,
+            AfterSavepoint::Stop => SavepointTrigger::Stop,
+            AfterSavepoint::DrainAndStop => SavepointTrigger::Drain,
+        };
+        let snapshot = block_in_place(|| layered.snapshot())?;
+        if let Some(at) = snapshot.at.filter(|at| *at != meta.at()) {
+            let what = format!("a savepoint of {} met the state of {at}", meta.at());
+            return Err(JobError::Bug { what });
+        }
+        let manifest = SavepointManifest::of(meta, description.clone(), trigger, wall_time_ms())?;
+        Ok(SavepointCut { manifest, scans: snapshot.scans })
+    }
+
+    fn write(self, cut: SavepointCut) -> impl Future<Output = bool> + Send {
+        let target = self.target.clone();
+        let written = spawn_blocking(move || write_savepoint(&RealDisk, &target, cut));
+        async move {
+            let answer = match written.await {
+                Ok(written) => written.map_err(JobError::from),
+                Err(panic) => Err(JobError::Bug { what: format!("writing a savepoint: {panic}") }),
+            };
+            self.answer(answer)
+        }
+    }
+
+    fn answer(self, answer: Result<SavepointManifest, JobError>) -> bool {
+        let path = self.target.display();
+        let well = match &answer {
+            Ok(manifest) => {
+                tracing::info!(
+                    "savepoint of checkpoint {} in {path}: {} entries",
+                    manifest.at.checkpoint,
+                    manifest.entries()
+                );
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "no savepoint was written to {path}");
+                false
+            }
+        };
+        // Whoever asked may have gone.
+        let _ = self.answer.send(answer);
+        well
+    }
+}
+
+/// Waits for the answer to a request.
+pub(crate) fn wait(
+    answered: &Receiver<Result<SavepointManifest, JobError>>,
+    target: &Path,
+) -> Result<SavepointManifest, JobError> {
+    let ended = || Err(JobError::SavepointNotTaken { target: target.to_owned() });
+    answered.recv().unwrap_or_else(|_| ended())
+}

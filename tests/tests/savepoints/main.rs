@@ -1,0 +1,17 @@
+//! Savepoints of real jobs: what is in them, what goes on from them, what is refused, and what the tools and an independent
+//! reader make of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod contents;
+mod drained;
+mod job;
+mod restored;
+mod taken;
+mod tools;
