@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::checkpoint::{Deadline, Outcome, RollBackReason, Sealed, next};
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
@@ -221,7 +221,12 @@ impl Attempt<'_> {
             () = stop.overdue(STOP_LIMIT) => return Err(too_late(checkpoint)),
         };
         match last {
-            None => Ok(Ended::Stopped),
+            None => {
+                if mutant(Mutant::WriteAfterLastCommit) {
+                    self.write_after_last_commit().await;
+                }
+                Ok(Ended::Stopped)
+            }
             Some(RollBackReason::Producer(error)) => Err(self.standing.producer_error(error)),
             Some(RollBackReason::NoSpace(error)) => Err(error.into()),
             Some(RollBackReason::StoreFull(error)) => Err(error.into()),
@@ -229,6 +234,17 @@ impl Attempt<'_> {
                 Err(JobError::CheckpointTimeout { checkpoint, limit, phase })
             }
         }
+    }
+
+    /// The mutant: something that belongs to no checkpoint.
+    async fn write_after_last_commit(&mut self) {
+        let Some(last) = self.standing.ledger.last() else { return };
+        let (record, tag) = (last.record.clone(), next(last.record.checkpoint));
+        let producer = &self.standing.producer;
+        // Begun already, or not: either will do.
+        let _ = producer.begin_transaction(tag);
+        let _ = self.standing.ledger.append(producer, &record, tag);
+        let _ = producer.flush(tag).await;
     }
 
     /// C1 to C6 of the next checkpoint; the reason if the transaction died instead.

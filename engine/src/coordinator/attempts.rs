@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::attempt::Ended;
 use super::checkpoint::RollBackReason;
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::job_master::{JobMaster, Opened};
 use super::monitor::Phase;
 use super::recovery::Standing;
@@ -93,6 +93,9 @@ impl JobMaster {
             crash_point(Step::RollbackBegun);
             let pausing = async {
                 standing.producer.discard().await;
+                if mutant(Mutant::StuckAfterRollback) {
+                    std::future::pending::<()>().await;
+                }
                 tokio::select! {
                     biased;
                     () = sleep(pause) => {}

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::monitor::JobMonitor;
 
 /// Bytes of changes that go into the store in one ingestion.
@@ -62,7 +62,9 @@ impl Maintenance {
                     waiting = Some(newest);
                 }
             }
-            if let Some(meta) = waiting {
+            if let Some(meta) = waiting
+                && !mutant(Mutant::NoMetaAtEnd)
+            {
                 apply(&layered, &monitor).await?;
                 persist(&directory, &layered, &meta, retained).await?;
             }

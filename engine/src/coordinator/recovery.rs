@@ -14,10 +14,16 @@ use millstream_protocol_client::{ProduceError, Producer};
 use tokio::time::{Instant, sleep};
 
 use super::error::JobError;
-use super::fault::{Mutant, Step, crash_point, mutant};
+use super::fault::{Mutant, Step, crash_point, decision, mutant};
 use super::ledger::{Ledger, SLOT};
 use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
+
+/// The name of an error's variant.
+fn variant(error: &impl std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+}
 
 /// Backoff between tries to fence.
 const FENCE_BACKOFF_MIN: Duration = Duration::from_millis(20);
@@ -55,7 +61,9 @@ impl Standing {
                 Effect::Look => {
                     tries.pause().await;
                     let other_owner = self.ledger.look(ReadUntil::LastStableOffset).await?;
-                    let looked = self.step(other_owner, Recovery::looked)?;
+                    let looked = self.step(other_owner, Recovery::looked);
+                    decision(|| self.row("look", &looked));
+                    let looked = looked?;
                     crash_point(Step::Looked);
                     looked
                 }
@@ -79,6 +87,7 @@ impl Standing {
                     let other_owner = self.ledger.look(ReadUntil::HighWatermark).await?;
                     crash_point(Step::Resolved);
                     let decided = self.step(other_owner, Recovery::resolved);
+                    decision(|| self.row("after the fence", &decided));
                     if let (Some(resolution), Some(given_up)) =
                         (self.recovery.resolution, self.recovery.given_up.take())
                     {
@@ -152,6 +161,24 @@ impl Standing {
         next
     }
 
+    /// The row of the decision table that an outcome comes from, for those who count.
+    fn row(&self, when: &str, outcome: &Result<Effect, Halt>) -> String {
+        let row = match outcome {
+            Ok(Effect::Repair(_)) if self.recovery.resolution.is_some() => "resolved".to_owned(),
+            Ok(Effect::Repair(_)) if self.ledger.last().is_none() => "commit record 0".to_owned(),
+            Ok(Effect::Repair(point)) => {
+                let known = self.directory.local().confirmed() == Some(point.at);
+                if known { "resume".to_owned() } else { "confirm".to_owned() }
+            }
+            Ok(Effect::WriteFirstMeta) => "first start".to_owned(),
+            Ok(_) => "go on".to_owned(),
+            Err(Halt::Fenced(reason)) => variant(reason),
+            Err(Halt::Stop(reason)) => variant(reason),
+            Err(other) => variant(other),
+        };
+        format!("{when}: {row}")
+    }
+
     fn findings<'a>(&'a self, local: &'a LocalState, other_owner: bool) -> Findings<'a> {
         Findings {
             job: &self.job,
@@ -172,8 +199,14 @@ impl Standing {
             }
             crash_point(Step::Quarantined);
             let plan =
-                replay_plan(&self.directory.local(), &StoreFacts::of(&*self.store)?, point.at)?;
-            replay(&self.directory, &*self.store, &plan)?;
+                replay_plan(&self.directory.local(), &StoreFacts::of(&*self.store)?, point.at);
+            if let Err(reason) = &plan {
+                decision(|| format!("repair: {}", variant(reason)));
+            }
+            let plan = plan?;
+            if !mutant(Mutant::NoReplay) {
+                replay(&self.directory, &*self.store, &plan)?;
+            }
             crash_point(Step::Replayed);
             self.layered = Arc::new(LayeredState::new(Arc::clone(&self.store))?);
             let meta = self.directory.local().meta;

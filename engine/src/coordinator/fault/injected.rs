@@ -49,6 +49,15 @@ fn crash_at(step: &str) {
     }
 }
 
+/// A row of the decision table was taken. Simulations count them.
+pub(crate) fn decision(row: impl FnOnce() -> String) {
+    #[cfg(feature = "simulation")]
+    if let Some(around) = surroundings::current() {
+        return around.passed(&format!("decision {}", row()));
+    }
+    drop(row);
+}
+
 /// Whether `MILLSTREAM_MUTANT` names this variant.
 pub(crate) fn mutant(mutant: Mutant) -> bool {
     #[cfg(feature = "simulation")]
