@@ -88,6 +88,7 @@ struct State {
     polls: u64,
     disk_operations: u64,
     disk_full: bool,
+    sync_fails: bool,
     /// How often each named place was passed.
     passed: BTreeMap<String, u64>,
     next_task: u64,
@@ -128,6 +129,7 @@ impl Process {
             polls: 0,
             disk_operations: 0,
             disk_full: false,
+            sync_fails: false,
             passed: BTreeMap::new(),
             next_task: 0,
             tasks: BTreeMap::new(),
@@ -191,6 +193,12 @@ impl Process {
     pub fn set_disk_full(&self, full: bool) {
         self.shared.lock().disk_full = full;
         self.shared.note(format_args!("disk full: {full}"));
+    }
+
+    /// From now on what it syncs fails, or succeeds again.
+    pub fn set_sync_fails(&self, fails: bool) {
+        self.shared.lock().sync_fails = fails;
+        self.shared.note(format_args!("syncing fails: {fails}"));
     }
 
     /// Whether it lives.

@@ -35,6 +35,15 @@ impl Shared {
         Ok(())
     }
 
+    /// A failed fsync: what was written since the last one may be lost or not.
+    fn syncs(&self) -> io::Result<()> {
+        if self.lock().sync_fails {
+            Err(io::Error::other("injected: fsync failed"))
+        } else {
+            Ok(())
+        }
+    }
+
     fn has_room(&self) -> io::Result<()> {
         if self.lock().disk_full { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -80,6 +89,7 @@ impl Disk for ProcessDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.process.before("syncing", dir)?;
+        self.process.syncs()?;
         self.disk.sync_dir(dir)
     }
 
@@ -116,6 +126,7 @@ impl DiskFile for ProcessFile {
 
     fn sync_all(&mut self) -> io::Result<()> {
         self.process.before("syncing", Path::new(&self.path))?;
+        self.process.syncs()?;
         self.file.sync_all()
     }
 }

@@ -68,6 +68,11 @@ impl Machine {
         &self.disk
     }
 
+    /// Its files are those of an older copy again; the store is not.
+    pub fn put_back_files(&mut self, older: &Self) {
+        self.disk = older.disk.copy();
+    }
+
     /// A process that runs `job`, whose state is on this machine. It begins when its future is awaited: see
     /// [`Process::run`].
     pub fn start(&mut self, job: Job, habits: Habits, fate: Fate) -> (Process, SimulatedJob) {
