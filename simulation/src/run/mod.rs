@@ -64,6 +64,8 @@ async fn carry_out(plan: Plan, recording: bool) -> Result<Report, String> {
     supervisor::revive(&stage, 0);
     let mut log = CommittedLog::default();
     let complete = until_complete(&stage, &mut log).await;
+    // Also after an early end: a transaction that was decided just before gets its markers, so that nothing of it looks torn.
+    tokio::time::sleep(SETTLE).await;
     if let Err(violation) = complete {
         stage.fail(violation);
     }
@@ -132,7 +134,6 @@ async fn until_complete(stage: &Rc<Stage>, log: &mut CommittedLog) -> Result<(),
         supervisor::revive_if_all_are_gone(stage);
         tokio::time::sleep(LOOK).await;
     }
-    tokio::time::sleep(SETTLE).await;
     Ok(())
 }
 
