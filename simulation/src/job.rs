@@ -10,7 +10,10 @@ use millstream_engine::kafka::{
     ClientConfig, KafkaSink, KafkaSource, OffsetsInitializer, RecordDeserializer, RecordSerializer,
     RecordView,
 };
-use millstream_engine::state::{RuntimeContext, ValueState, ValueStateDescriptor};
+use millstream_engine::state::{
+    ListState, ListStateDescriptor, MapState, MapStateDescriptor, ReducingState,
+    ReducingStateDescriptor, RuntimeContext, ValueState, ValueStateDescriptor,
+};
 use millstream_engine::time::WatermarkStrategy;
 use millstream_engine::{Cause, Job, JobError, OperatorError};
 
@@ -120,10 +123,20 @@ impl RecordSerializer<(Event, u32)> for Text {
     }
 }
 
+/// Counts, in several kinds of state that must agree: after a crash each may have been applied to the store or not.
 #[derive(Clone, Default)]
 struct Counter {
     count: ValueState<u32>,
+    total: ReducingState<u64>,
+    recent: ListState<u32>,
+    by_digit: MapState<u32, u32>,
 }
+
+/// Elements after which the list is begun anew.
+const RECENT_MAX: u32 = 3;
+
+/// No record is counted as this one; written in place of a count that the other states do not agree with.
+const DISAGREEMENT: u32 = 0;
 
 impl KeyedProcessFunction for Counter {
     type Key = u32;
@@ -132,6 +145,10 @@ impl KeyedProcessFunction for Counter {
 
     fn open(&mut self, runtime: &mut RuntimeContext<'_>) -> Result<(), OperatorError> {
         self.count = runtime.value_state(ValueStateDescriptor::new("count"))?;
+        let add = |one: u64, other: u64| one.wrapping_add(other);
+        self.total = runtime.reducing_state(ReducingStateDescriptor::new("total", add))?;
+        self.recent = runtime.list_state(ListStateDescriptor::new("recent"))?;
+        self.by_digit = runtime.map_state(MapStateDescriptor::new("by digit"))?;
         Ok(())
     }
 
@@ -143,6 +160,23 @@ impl KeyedProcessFunction for Counter {
     ) -> Result<(), OperatorError> {
         let count = self.count.value(ctx)?.copied().unwrap_or(0) + 1;
         self.count.update(ctx, count)?;
-        out.collect((event, count))
+        self.total.add(ctx, u64::from(event.number))?;
+        if count % RECENT_MAX == 1 {
+            self.recent.clear(ctx)?;
+        }
+        self.recent.add(ctx, &event.number)?;
+        let digit = event.number % 10;
+        let of_digit = self.by_digit.get(ctx, &digit)?.unwrap_or(0) + 1;
+        self.by_digit.put(ctx, &digit, &of_digit)?;
+
+        // Numbers of a key come in order, from 1.
+        let number = u64::from(event.number);
+        let total = self.total.get(ctx)?.copied();
+        let recent = (count - 1) % RECENT_MAX + 1;
+        let agree = count == event.number
+            && total == Some(number * (number + 1) / 2)
+            && self.recent.get(ctx)?.len() == recent as usize
+            && of_digit == (event.number - digit) / 10 + u32::from(digit > 0);
+        out.collect((event, if agree { count } else { DISAGREEMENT }))
     }
 }
