@@ -218,7 +218,7 @@ pub struct InvalidJobName {
 /// The operating system gave no random numbers.
 #[derive(Clone, Debug, Error)]
 #[error("no random numbers from the operating system (is /dev/urandom present?)")]
-pub struct RandomError(#[source] getrandom::Error);
+pub struct RandomError(#[source] pub getrandom::Error);
 
 #[cfg(test)]
 mod tests {

@@ -58,6 +58,9 @@ pub mod time;
 pub mod window;
 
 pub use connector::kafka;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use coordinator::SimulatedJob;
 #[cfg(feature = "fault-injection")]
 pub use coordinator::fault::crash_points;
 pub use coordinator::{

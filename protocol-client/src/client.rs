@@ -20,6 +20,7 @@ use crate::driver::{ClusterView, Command, Driver, RequestCommand};
 use crate::net::SocketOptions;
 use crate::producer::ProducerShared;
 use crate::security::Security;
+use crate::surroundings::{seed, spawn};
 use crate::{ClientConfig, ClientError, PartitionConsumer, Producer};
 
 /// A client of one cluster. Cheap to clone: all clones share one driver task on the runtime that
@@ -93,7 +94,7 @@ impl KafkaClient {
             started,
         );
         // The loop keeps itself alive through its command channel, not through a handle.
-        tokio::spawn(driver.run());
+        spawn(driver.run());
         let next_handle = AtomicU32::new(SLOW_LANE + 1);
         let shared = Shared { config, commands, view, next_handle, started };
         let client = Self { shared: Arc::new(shared) };
@@ -318,12 +319,6 @@ impl Ask {
 /// Someone who waits for a first connection wants to hear of a wrong address sooner than a running client gives up; an
 /// explicit `default.api.timeout.ms` counts instead.
 const CONNECT_LIMIT: Duration = Duration::from_secs(8);
-
-/// A seed for jitter, different for each client: many clients must not move in step.
-pub(crate) fn seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
-}
 
 /// The lane of calls that a broker may take long for.
 const SLOW_LANE: u32 = 1;

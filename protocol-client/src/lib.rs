@@ -433,6 +433,7 @@
 //! | `security` | stores, TLS, logins, tokens |
 //! | `net` | names to addresses, bytes to frames |
 //! | `probe` | one address, step by step |
+//! | `surroundings` | what comes from outside: connections, time of day, random numbers, tasks; a simulation gives its own |
 //! | `error` | [`ClientError`]: cause, place, next step |
 
 mod admin;
@@ -449,6 +450,8 @@ mod probe;
 mod producer;
 mod record_producer;
 mod security;
+#[doc(hidden)]
+pub mod surroundings;
 
 pub use admin::{
     AbortTransaction, Acl, AclFilter, AclOperation, AclPatternType, AclPermission, AclResourceType,

@@ -74,6 +74,7 @@ const RULES: &[Rule] = &[
         tests_use: &[],
         never: &["tokio", "fjall"],
     },
+    Rule { package: "millstream-simulation", uses: EVERYTHING, tests_use: &[], never: &["fjall"] },
     Rule { package: "millstream-tests", uses: EVERYTHING, tests_use: &[], never: &[] },
     Rule { package: "millstream-bench", uses: EVERYTHING, tests_use: &[], never: &[] },
     Rule { package: "xtask", uses: &[], tests_use: &[], never: &["tokio"] },

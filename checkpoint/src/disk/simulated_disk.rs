@@ -183,6 +183,26 @@ impl SimulatedDisk {
         Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
+    /// Another disk with the same files, as a copy of a folder in use has them: what was not synced included, locks not.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let inner = self.lock();
+        let files = inner.files.clone();
+        let dirs = inner.dirs.clone();
+        let inner = Inner { files, next_file: inner.next_file, dirs, ..Inner::default() };
+        Self { inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// All files, in order.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let inner = self.lock();
+        let files = |(dir, in_dir): (&PathBuf, &Directory)| -> Vec<PathBuf> {
+            in_dir.names.keys().map(|name| dir.join(name)).collect()
+        };
+        inner.dirs.iter().flat_map(files).collect()
+    }
+
     /// Changes the bytes of a file directly, as bit rot would.
     ///
     /// # Errors

@@ -131,12 +131,18 @@ impl Cluster {
             }
         };
         match topic.replication_factor {
-            1 => Ok(partitions),
             -1 if defaults_allowed => Ok(partitions),
+            factor
+                if u64::try_from(factor)
+                    .is_ok_and(|f| (1..=self.replicas_in_sync()).contains(&f)) =>
+            {
+                Ok(partitions)
+            }
             factor => Err((
                 ErrorCode::INVALID_REPLICATION_FACTOR,
                 format!(
-                    "Unable to replicate the partition {factor} time(s): only 1 broker is registered."
+                    "Unable to replicate the partition {factor} time(s): only {} broker(s) registered.",
+                    self.replicas_in_sync()
                 ),
             )),
         }
@@ -153,8 +159,14 @@ impl Cluster {
             partitions,
             config: given,
         });
-        let logs = (0..partitions).map(|_| PartitionLog::new()).collect();
-        let topic = Topic { id, config, leader_epoch: 0, partitions: logs };
+        let logs = (0..partitions)
+            .map(|partition| {
+                let mut log = PartitionLog::new();
+                log.leadership = self.first_leadership(name, partition);
+                log
+            })
+            .collect();
+        let topic = Topic { id, config, partitions: logs };
         self.topics.by_name.insert(Arc::from(name), topic);
         id
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use millstream_protocol::{EncodedFrame, Timestamp, TopicPartition};
+use millstream_protocol::{EncodedFrame, ErrorCode, Timestamp, TopicPartition};
 use uuid::Uuid;
 
 use super::config::ClusterConfig;
@@ -11,10 +11,11 @@ use super::connection::Connection;
 use super::faults::Faults;
 use super::fetch_session::FetchSessions;
 use super::groups::Groups;
+use super::nodes::Nodes;
 use super::random::Random;
 use super::storage::{StateRecord, StorageEffect, Stored};
 use super::topics::Topics;
-use super::transaction::TransactionMetadata;
+use super::transaction::{TransactionMetadata, TransactionState};
 
 /// What the cluster wants done with a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub(crate) struct Clock {
     pub(crate) wall_clock_ms: i64,
 }
 
-/// A Kafka cluster of one node, without sockets, files, clock or randomness.
+/// A Kafka cluster, of one node unless more are added, without sockets, files, clock or randomness.
 ///
 /// After every `handle_*` call, carry out [`poll_storage`](Self::poll_storage) until it yields nothing, then
 /// [`poll_outgoing`](Self::poll_outgoing), then look at [`poll_timeout`](Self::poll_timeout). Answers of one
@@ -64,6 +65,9 @@ pub struct Cluster {
     pub(crate) sessions: FetchSessions,
     pub(crate) faults: Faults,
     pub(crate) connections: BTreeMap<u64, Connection>,
+    pub(crate) nodes: Nodes,
+    /// The node whose request is at work.
+    pub(crate) serving: i32,
     /// Partitions whose readable end moved since waiting fetches were last looked at.
     pub(crate) moved: BTreeSet<TopicPartition>,
     pub(crate) next_abort_scan: Timestamp,
@@ -91,6 +95,7 @@ impl Cluster {
             next_abort_scan: now.after(config.transaction_abort_scan_interval),
             next_compaction: now.after(config.compaction_interval),
             sessions: FetchSessions::new(config.fetch_session_slots, config.fetch_session_eviction),
+            serving: config.node_id,
             config,
             random,
             cluster_id,
@@ -101,6 +106,7 @@ impl Cluster {
             groups: Groups::default(),
             faults: Faults::default(),
             connections: BTreeMap::new(),
+            nodes: Nodes::default(),
             moved: BTreeSet::new(),
             outgoing: VecDeque::new(),
             effects: VecDeque::new(),
@@ -120,6 +126,30 @@ impl Cluster {
     #[must_use]
     pub fn topic_ids(&self) -> BTreeSet<Uuid> {
         self.topics.by_name.values().map(|topic| topic.id).collect()
+    }
+
+    /// The name of a topic.
+    #[must_use]
+    pub fn topic_name(&self, id: Uuid) -> Option<&str> {
+        self.topics.by_name.iter().find(|(_, topic)| topic.id == id).map(|(name, _)| &**name)
+    }
+
+    /// Transactional ids with a transaction that is open or whose markers are not all written, and partitions that still
+    /// hold readers back, in words.
+    #[must_use]
+    pub fn unfinished_transactions(&self) -> Vec<String> {
+        let open = self.transactions.values().filter_map(|transaction| {
+            let state = transaction.state;
+            let unfinished = state == TransactionState::Ongoing || state.is_prepared();
+            unfinished.then(|| format!("{} is {}", transaction.transactional_id, state.name()))
+        });
+        let held = self.topics.by_name.iter().flat_map(|(name, topic)| {
+            (0..).zip(&topic.partitions).filter_map(move |(partition, log): (i32, _)| {
+                let (stable, end) = (log.last_stable_offset(), log.log_end_offset());
+                (stable < end).then(|| format!("{name}-{partition} is stable to {stable} of {end}"))
+            })
+        });
+        open.chain(held).collect()
     }
 
     /// The settings it was made with.
@@ -144,8 +174,29 @@ impl Cluster {
         connection: u64,
         frame: Bytes,
     ) {
-        self.connections.entry(connection).or_default().queue.push_back(frame);
+        let node = self.config.node_id;
+        self.handle_request_at(node, now, wall_clock_ms, connection, frame);
+    }
+
+    /// [`handle_request`](Self::handle_request) of a connection to this very node.
+    pub fn handle_request_at(
+        &mut self,
+        node: i32,
+        now: Timestamp,
+        wall_clock_ms: i64,
+        connection: u64,
+        frame: Bytes,
+    ) {
+        let entry = self.connections.entry(connection).or_default();
+        entry.node = Some(node);
+        entry.queue.push_back(frame);
         self.run(Clock { now, wall_clock_ms }, connection);
+    }
+
+    /// Answers a request of a connection with `code`, wherever its answer has room for one, without handling it.
+    pub fn refuse_request(&mut self, connection: u64, frame: Bytes, code: ErrorCode) {
+        self.connections.entry(connection).or_default();
+        self.refuse(connection, frame, code);
     }
 
     /// Forgets a connection; what it waited for is dropped, what it wrote stays.

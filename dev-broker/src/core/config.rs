@@ -21,6 +21,9 @@ pub struct ClusterConfig {
     /// Between the decision of a transaction and its markers. A real broker needs a moment too; a test that wants to
     /// see the states PREPARE_COMMIT and PREPARE_ABORT makes it longer.
     pub transaction_marker_delay: Duration,
+    /// Zero writes all markers of a transaction at once; otherwise each try writes those of about half of its
+    /// partitions and tries the others again after this, as leaders of a real cluster answer at different times.
+    pub transaction_marker_spread: Duration,
     /// Create unknown topics that Metadata asks for, if the client allows it (`auto.create.topics.enable`).
     pub auto_create_topics: bool,
     /// Partitions of a topic that names no number (`num.partitions`).
@@ -51,6 +54,7 @@ impl Default for ClusterConfig {
             transaction_max_timeout: Duration::from_secs(15 * 60),
             transaction_abort_scan_interval: Duration::from_secs(10),
             transaction_marker_delay: Duration::from_millis(1),
+            transaction_marker_spread: Duration::ZERO,
             auto_create_topics: false,
             default_partitions: 1,
             message_max_bytes: 1_048_588,

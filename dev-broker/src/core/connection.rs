@@ -17,6 +17,8 @@ use super::metadata::is_served;
 pub(crate) struct Connection {
     pub(crate) queue: VecDeque<Bytes>,
     pub(crate) state: ConnectionState,
+    /// The node it is to; the first one until it has asked something.
+    pub(crate) node: Option<i32>,
 }
 
 /// What the request at the head of a connection does.
@@ -64,6 +66,7 @@ impl Cluster {
                 return;
             }
             let Some(frame) = connection.queue.pop_front() else { return };
+            self.serving = connection.node.unwrap_or(self.config.node_id);
             self.execute(clock, id, frame);
         }
     }
@@ -149,6 +152,16 @@ impl Cluster {
                     connection.state = ConnectionState::Waiting(fetch);
                 }
             }
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, id: u64, frame: Bytes, code: ErrorCode) {
+        let Ok((header, request)) = Request::decode(frame) else { return self.close(id) };
+        let encoded = super::faults::error_response(&request, &header, code)
+            .and_then(|response| response.encode(header.api_version, header.correlation_id).ok());
+        match encoded {
+            Some(frame) => self.outgoing.push_back(Outgoing::Response { connection: id, frame }),
+            None => self.close(id),
         }
     }
 

@@ -11,6 +11,7 @@ use millstream_protocol::{ErrorCode, ProducerIdAndEpoch, TopicPartition};
 use super::cluster::{Clock, Cluster};
 use super::connection::{text, topic_name};
 use super::log::batch::Marker;
+use super::nodes::{CoordinatorKind, CoordinatorSeat, coordinator_slot};
 use super::storage::{StateRecord, StorageEffect};
 use super::transaction::{EndTxnOutcome, InitOutcome, TransactionMetadata, TransactionState};
 
@@ -57,6 +58,7 @@ impl Cluster {
         if id.is_empty() {
             return Err(ErrorCode::INVALID_REQUEST);
         }
+        self.check_coordinator(self.serving, CoordinatorKind::Transaction, &id)?;
         let timeout_ms = request.transaction_timeout_ms;
         let max_ms = self.config.transaction_max_timeout.as_millis();
         if !u128::try_from(timeout_ms).is_ok_and(|timeout| (1..=max_ms).contains(&timeout)) {
@@ -151,6 +153,7 @@ impl Cluster {
         if id.is_empty() {
             return Err(ErrorCode::INVALID_REQUEST);
         }
+        self.check_coordinator(self.serving, CoordinatorKind::Transaction, id)?;
         let Some(transaction) = self.transactions.get_mut(id) else {
             return Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
         };
@@ -192,6 +195,10 @@ impl Cluster {
         if id.is_empty() {
             return EndTxnOutcome::Refused(ErrorCode::INVALID_REQUEST);
         }
+        let seat = self.check_coordinator(self.serving, CoordinatorKind::Transaction, &id);
+        if let Err(error) = seat {
+            return EndTxnOutcome::Refused(error);
+        }
         let Some(mut transaction) = self.transactions.remove(&id) else {
             return EndTxnOutcome::Refused(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
         };
@@ -224,8 +231,12 @@ impl Cluster {
         self.transactions.insert(transaction.transactional_id.clone(), transaction);
     }
 
-    /// Writes the markers of a decided transaction to all its partitions and completes it.
+    /// Writes the markers of a decided transaction to its partitions and completes it. What can not be written yet, for
+    /// want of a leader or because the settings spread markers over time, is written later.
     pub(crate) fn write_markers(&mut self, clock: Clock, id: &str) {
+        if !self.has_transaction_coordinator(id) {
+            return self.stall_markers(id);
+        }
         let Some(mut transaction) = self.transactions.remove(id) else { return };
         let marker = match transaction.state {
             TransactionState::PrepareCommit => Some(Marker::Commit),
@@ -236,11 +247,29 @@ impl Cluster {
             self.transactions.insert(id.to_owned(), transaction);
             return;
         };
-        for place in &transaction.partitions {
-            self.write_marker(clock, place, marker, transaction.identity());
+        let spread = self.config.transaction_marker_spread;
+        let (mut later, mut leaderless) = (BTreeSet::new(), false);
+        for place in std::mem::take(&mut transaction.partitions) {
+            let log = self.topics.partition(&place.topic, place.partition).map(|(_, log)| log);
+            let no_leader = log.is_some_and(|log| log.leadership.node.is_none());
+            if no_leader || (!spread.is_zero() && self.random.next_u64() & 1 == 0) {
+                leaderless |= no_leader;
+                later.insert(place);
+            } else {
+                self.write_marker(clock, &place, marker, transaction.identity());
+            }
         }
-        transaction.complete();
+        if later.is_empty() {
+            transaction.complete();
+            return self.keep(transaction);
+        }
+        transaction.partitions = later;
         self.keep(transaction);
+        if leaderless {
+            self.stall_markers(id);
+        } else {
+            self.markers.insert((clock.now.after(spread), id.to_owned()));
+        }
     }
 
     fn write_marker(
@@ -257,7 +286,7 @@ impl Cluster {
             marker,
             identity,
             clock.wall_clock_ms,
-            target.leader_epoch,
+            target.log.leadership.epoch,
             segment_bytes,
         );
         let topic_id = target.id;
@@ -277,6 +306,7 @@ impl Cluster {
             .filter(|transaction| {
                 transaction.state == TransactionState::Ongoing
                     && transaction.deadline.is_some_and(|deadline| deadline <= clock.now)
+                    && self.has_transaction_coordinator(&transaction.transactional_id)
             })
             .map(|transaction| transaction.transactional_id.clone())
             .collect();
@@ -305,7 +335,10 @@ impl Cluster {
             let open_for = wall_clock_ms.saturating_sub(transaction.start_ms);
             let by_age = request.duration_filter < 0
                 || (transaction.start_ms >= 0 && open_for > request.duration_filter);
-            by_state && by_id && by_age
+            let slot = coordinator_slot(&transaction.transactional_id);
+            let here = self.coordinator(CoordinatorKind::Transaction, slot)
+                == CoordinatorSeat::Taken(self.serving);
+            here && by_state && by_id && by_age
         };
         let states = self
             .transactions
@@ -335,6 +368,14 @@ impl Cluster {
                     .with_transactional_id(id.clone());
                 if id.0.is_empty() {
                     return answer.with_error_code(ErrorCode::INVALID_REQUEST.0);
+                }
+                let seat = self.check_coordinator(
+                    self.serving,
+                    CoordinatorKind::Transaction,
+                    id.0.as_str(),
+                );
+                if let Err(error) = seat {
+                    return answer.with_error_code(error.0);
                 }
                 match self.transactions.get(id.0.as_str()) {
                     None => answer.with_error_code(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND.0),

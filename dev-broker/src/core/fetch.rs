@@ -24,6 +24,8 @@ pub(crate) struct WaitingFetch {
     pub(crate) header: RequestHeader,
     pub(crate) fault: Option<FaultAction>,
     pub(crate) deadline: Timestamp,
+    /// The node that was asked.
+    node: i32,
     context: FetchContext,
     request: FetchRequest,
     partitions: Vec<(TopicPartition, Wanted)>,
@@ -63,6 +65,7 @@ impl Cluster {
             header: header.clone(),
             fault,
             deadline: clock.now.after(wait),
+            node: self.serving,
             context,
             request,
             partitions,
@@ -80,7 +83,7 @@ impl Cluster {
         let mut available = 0;
         for (place, wanted_of) in &fetch.partitions {
             let partition = &wanted_of.partition;
-            match self.readable(place, wanted_of) {
+            match self.readable(fetch.node, place, wanted_of) {
                 Err(_) => return true,
                 Ok(log) => {
                     let limit = usize::try_from(partition.partition_max_bytes).unwrap_or(0);
@@ -107,7 +110,7 @@ impl Cluster {
         let mut answers = Vec::with_capacity(fetch.partitions.len());
         for (place, wanted) in &fetch.partitions {
             let partition = &wanted.partition;
-            let answer = match self.readable(place, wanted) {
+            let answer = match self.readable(fetch.node, place, wanted) {
                 Err(error_code) => FetchPartitionResponse {
                     partition: place.partition,
                     error_code,
@@ -149,6 +152,7 @@ impl Cluster {
     /// The log to read, or what forbids it.
     fn readable(
         &self,
+        node: i32,
         place: &TopicPartition,
         wanted: &Wanted,
     ) -> Result<&PartitionLog, ErrorCode> {
@@ -167,7 +171,10 @@ impl Cluster {
             return Err(ErrorCode::UNKNOWN_TOPIC_ID);
         }
         let partition = &wanted.partition;
-        check_leader_epoch(partition.current_leader_epoch, topic.leader_epoch)?;
+        if log.leadership.node != Some(node) {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        check_leader_epoch(partition.current_leader_epoch, log.leadership.epoch)?;
         if (log.log_start_offset()..=log.log_end_offset()).contains(&partition.fetch_offset) {
             Ok(log)
         } else {

@@ -11,6 +11,7 @@ use millstream_protocol::{ErrorCode, TopicPartition};
 
 use super::cluster::Cluster;
 use super::connection::{text, topic_name};
+use super::nodes::CoordinatorKind;
 use super::storage::StateRecord;
 
 /// `offset.metadata.max.bytes`, counted in UTF-16 units as brokers from 4.0 do.
@@ -101,8 +102,15 @@ impl Cluster {
         version: i16,
         request: &kp::OffsetCommitRequest,
     ) -> kp::OffsetCommitResponse {
+        let seat = self.check_coordinator(
+            self.serving,
+            CoordinatorKind::Group,
+            request.group_id.0.as_str(),
+        );
+        let refusal = if let Err(error) = seat {
+            Some(error)
         // There are no members here, so whoever claims to be one is from another cluster.
-        let refusal = if request.generation_id_or_member_epoch >= 0 {
+        } else if request.generation_id_or_member_epoch >= 0 {
             Some(if version >= 9 {
                 ErrorCode::GROUP_ID_NOT_FOUND
             } else {
@@ -182,6 +190,13 @@ impl Cluster {
             let groups = request.groups.iter().map(|group| self.fetched_group(group)).collect();
             return kp::OffsetFetchResponse::default().with_groups(groups);
         }
+        if let Err(error) = self.check_coordinator(
+            self.serving,
+            CoordinatorKind::Group,
+            request.group_id.0.as_str(),
+        ) {
+            return kp::OffsetFetchResponse::default().with_error_code(error.0);
+        }
         let wanted = request.topics.as_ref().map(|topics| {
             topics.iter().map(|topic| (topic.name.as_str(), topic.partition_indexes.as_slice()))
         });
@@ -212,6 +227,13 @@ impl Cluster {
         &self,
         group: &kp::offset_fetch_request::OffsetFetchRequestGroup,
     ) -> OffsetFetchResponseGroup {
+        if let Err(error) =
+            self.check_coordinator(self.serving, CoordinatorKind::Group, group.group_id.0.as_str())
+        {
+            return OffsetFetchResponseGroup::default()
+                .with_group_id(group.group_id.clone())
+                .with_error_code(error.0);
+        }
         let wanted = group.topics.as_ref().map(|topics| {
             topics.iter().map(|topic| (topic.name.as_str(), topic.partition_indexes.as_slice()))
         });

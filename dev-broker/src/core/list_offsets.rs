@@ -85,12 +85,15 @@ impl Cluster {
         topic: &str,
         wanted: &kp::list_offsets_request::ListOffsetsPartition,
     ) -> Result<Found, ErrorCode> {
-        let Some((topic, log)) = self.topics.partition(topic, wanted.partition_index) else {
+        let Some((_, log)) = self.topics.partition(topic, wanted.partition_index) else {
             return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         };
-        check_leader_epoch(wanted.current_leader_epoch, topic.leader_epoch)?;
+        if log.leadership.node != Some(self.serving) {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        check_leader_epoch(wanted.current_leader_epoch, log.leadership.epoch)?;
         let end = log.readable_end(isolation);
-        let leader_epoch = topic.leader_epoch;
+        let leader_epoch = log.leadership.epoch;
         match wanted.timestamp {
             LATEST => Ok(Found { offset: end, timestamp: -1, leader_epoch }),
             EARLIEST | EARLIEST_LOCAL => {

@@ -1,12 +1,14 @@
 //! What the cluster is: ApiVersions, Metadata, FindCoordinator.
 
 use millstream_protocol::messages::{
-    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, SupportedFeature, kp,
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature, StrBytes,
+    SupportedFeature, kp,
 };
 use millstream_protocol::{ApiKey, ErrorCode};
 
 use super::cluster::Cluster;
 use super::connection::{text, topic_name};
+use super::nodes::{CoordinatorKind, CoordinatorSeat, coordinator_slot};
 use super::topics::{Topic, TopicConfig, topic_name_is_legal};
 
 const TRANSACTION_VERSION: &str = "transaction.version";
@@ -105,14 +107,21 @@ impl Cluster {
                 topics.iter().map(|topic| self.requested_topic(version, request, topic)).collect()
             }
         };
-        let broker = kp::metadata_response::MetadataResponseBroker::default()
-            .with_node_id(self.config.node_id.into())
-            .with_host(text(&self.config.advertised_host))
-            .with_port(i32::from(self.config.advertised_port));
+        let up = self.nodes_up();
+        let controller = up.first().map_or(self.config.node_id, |(id, ..)| *id);
+        let brokers = up
+            .into_iter()
+            .map(|(id, host, port)| {
+                kp::metadata_response::MetadataResponseBroker::default()
+                    .with_node_id(id.into())
+                    .with_host(text(host))
+                    .with_port(i32::from(port))
+            })
+            .collect();
         kp::MetadataResponse::default()
-            .with_brokers(vec![broker])
+            .with_brokers(brokers)
             .with_cluster_id((version >= 2).then(|| text(&self.cluster_id)))
-            .with_controller_id(self.config.node_id.into())
+            .with_controller_id(controller.into())
             .with_topics(topics)
     }
 
@@ -158,16 +167,23 @@ impl Cluster {
         name: &str,
         topic: &Topic,
     ) -> kp::metadata_response::MetadataResponseTopic {
-        let node = kp::BrokerId(self.config.node_id);
+        let replicas: Vec<kp::BrokerId> = self.node_ids().map(kp::BrokerId).collect();
+        let in_sync: Vec<kp::BrokerId> =
+            self.nodes_up().into_iter().map(|(id, ..)| kp::BrokerId(id)).collect();
         let partitions = (0..)
             .zip(&topic.partitions)
-            .map(|(index, _)| {
+            .map(|(index, log)| {
+                let error = match log.leadership.node {
+                    Some(_) => ErrorCode::NONE,
+                    None => ErrorCode::LEADER_NOT_AVAILABLE,
+                };
                 kp::metadata_response::MetadataResponsePartition::default()
+                    .with_error_code(error.0)
                     .with_partition_index(index)
-                    .with_leader_id(node)
-                    .with_leader_epoch(topic.leader_epoch)
-                    .with_replica_nodes(vec![node])
-                    .with_isr_nodes(vec![node])
+                    .with_leader_id(log.leadership.node.unwrap_or(-1).into())
+                    .with_leader_epoch(log.leadership.epoch)
+                    .with_replica_nodes(replicas.clone())
+                    .with_isr_nodes(in_sync.clone())
             })
             .collect();
         kp::metadata_response::MetadataResponseTopic::default()
@@ -181,19 +197,9 @@ impl Cluster {
         version: i16,
         request: &kp::FindCoordinatorRequest,
     ) -> kp::FindCoordinatorResponse {
-        // Share groups (type 2) are not done.
-        let error = match request.key_type {
-            0 | 1 => ErrorCode::NONE,
-            _ => ErrorCode::INVALID_REQUEST,
-        };
-        let host = text(&self.config.advertised_host);
-        let port = i32::from(self.config.advertised_port);
-        let (node, host, port) = if error == ErrorCode::NONE {
-            (self.config.node_id, host, port)
-        } else {
-            (-1, text(""), -1)
-        };
         if version < 4 {
+            let (error, node, host, port) =
+                self.found_coordinator(request.key_type, request.key.as_str());
             return kp::FindCoordinatorResponse::default()
                 .with_error_code(error.0)
                 .with_node_id(node.into())
@@ -204,15 +210,34 @@ impl Cluster {
             .coordinator_keys
             .iter()
             .map(|key| {
+                let (error, node, host, port) =
+                    self.found_coordinator(request.key_type, key.as_str());
                 kp::find_coordinator_response::Coordinator::default()
                     .with_key(key.clone())
                     .with_error_code(error.0)
                     .with_node_id(node.into())
-                    .with_host(host.clone())
+                    .with_host(host)
                     .with_port(port)
             })
             .collect();
         kp::FindCoordinatorResponse::default().with_coordinators(coordinators)
+    }
+
+    fn found_coordinator(&self, key_type: i8, key: &str) -> (ErrorCode, i32, StrBytes, i32) {
+        let kind = match key_type {
+            0 => CoordinatorKind::Group,
+            1 => CoordinatorKind::Transaction,
+            // Share groups (type 2) are not done.
+            _ => return (ErrorCode::INVALID_REQUEST, -1, text(""), -1),
+        };
+        let holder = match self.coordinator(kind, coordinator_slot(key)) {
+            CoordinatorSeat::Vacant => None,
+            CoordinatorSeat::Loading(node) | CoordinatorSeat::Taken(node) => Some(node),
+        };
+        match holder.and_then(|node| Some((node, self.node_address(node)?))) {
+            Some((node, (host, port))) => (ErrorCode::NONE, node, text(host), i32::from(port)),
+            None => (ErrorCode::COORDINATOR_NOT_AVAILABLE, -1, text(""), -1),
+        }
     }
 }
 

@@ -67,10 +67,13 @@ impl Cluster {
     ) -> Result<AppendedAt, Refusal> {
         let plain =
             |error_code| Refusal { error_code, records: Vec::new(), message: String::new() };
-        let Some((topic, _)) = self.topics.partition(&place.topic, place.partition) else {
+        let Some((topic, log)) = self.topics.partition(&place.topic, place.partition) else {
             return Err(plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         };
-        if request.acks == -1 && topic.config.min_insync_replicas() > 1 {
+        if log.leadership.node != Some(self.serving) {
+            return Err(plain(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+        }
+        if request.acks == -1 && topic.config.min_insync_replicas() > self.replicas_in_sync() {
             return Err(plain(ErrorCode::NOT_ENOUGH_REPLICAS));
         }
         let rules = topic.config.append_rules(&self.config);
@@ -98,7 +101,7 @@ impl Cluster {
                 SequenceCheck::Refuse(error_code) => return Err(plain(error_code)),
             }
         }
-        let appended = target.log.append(stored, target.leader_epoch, segment_bytes);
+        let appended = target.log.append(stored, target.log.leadership.epoch, segment_bytes);
         let topic_id = target.id;
         self.effect(|| StorageEffect::Append {
             topic_id,
@@ -131,6 +134,10 @@ impl Cluster {
             producers.begin_verification(batch, implicit);
         }
         let transactional_id = request.transactional_id.as_deref().unwrap_or_default();
+        if !self.has_transaction_coordinator(transactional_id) {
+            // What a real broker makes of a coordinator that it does not find.
+            return Err(ErrorCode::NOT_ENOUGH_REPLICAS);
+        }
         if implicit {
             self.hurry_markers(clock, transactional_id);
         }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::cluster::Cluster;
 use super::groups::CommittedOffset;
 use super::log::PartitionLog;
+use super::nodes::Leadership;
 use super::storage::{StateRecord, Stored};
 use super::topics::{Topic, TopicConfig};
 use super::transaction::TransactionState;
@@ -21,8 +22,8 @@ pub(super) fn replay(cluster: &mut Cluster, stored: Stored, now: Timestamp) {
         apply(cluster, record, &stored.logs);
     }
     // As on a real broker that returns: the leader is the same, its epoch is not.
-    for topic in cluster.topics.by_name.values_mut() {
-        topic.leader_epoch += 1;
+    for log in cluster.topics.by_name.values_mut().flat_map(|topic| &mut topic.partitions) {
+        log.leadership.epoch += 1;
     }
     for transaction in cluster.transactions.values_mut() {
         match transaction.state {
@@ -50,13 +51,18 @@ fn apply(cluster: &mut Cluster, record: StateRecord, logs: &BTreeMap<(Uuid, i32)
         StateRecord::TopicCreated { name, id, leader_epoch, partitions, config } => {
             let config = TopicConfig::from_stored(config);
             let segment_bytes = config.segment_bytes(&cluster.config);
+            let node = Some(cluster.config.node_id);
             let logs = (0..partitions)
-                .map(|partition| match logs.get(&(id, partition)) {
-                    Some(content) => PartitionLog::replay(content.clone(), segment_bytes),
-                    None => PartitionLog::new(),
+                .map(|partition| {
+                    let mut log = match logs.get(&(id, partition)) {
+                        Some(content) => PartitionLog::replay(content.clone(), segment_bytes),
+                        None => PartitionLog::new(),
+                    };
+                    log.leadership = Leadership { node, epoch: leader_epoch };
+                    log
                 })
                 .collect();
-            let topic = Topic { id, config, leader_epoch, partitions: logs };
+            let topic = Topic { id, config, partitions: logs };
             cluster.topics.by_name.insert(Arc::from(name), topic);
         }
         StateRecord::TopicDeleted { id } => {
@@ -86,7 +92,7 @@ pub(super) fn snapshot(cluster: &Cluster) -> Vec<StateRecord> {
     let topics = cluster.topics.by_name.iter().map(|(name, topic)| StateRecord::TopicCreated {
         name: name.to_string(),
         id: topic.id,
-        leader_epoch: topic.leader_epoch,
+        leader_epoch: topic.partitions.iter().map(|log| log.leadership.epoch).max().unwrap_or(0),
         partitions: i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX),
         config: topic.config.given().clone(),
     });

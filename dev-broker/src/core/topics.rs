@@ -230,8 +230,6 @@ impl TopicConfig {
 pub(crate) struct Topic {
     pub(crate) id: Uuid,
     pub(crate) config: TopicConfig,
-    /// Grows by one with each start of the cluster, as on a real broker that returns.
-    pub(crate) leader_epoch: i32,
     pub(crate) partitions: Vec<PartitionLog>,
 }
 
@@ -260,7 +258,6 @@ impl Topics {
         Some(PartitionMut {
             id: topic.id,
             config: &topic.config,
-            leader_epoch: topic.leader_epoch,
             log: topic.partitions.get_mut(index)?,
         })
     }
@@ -271,7 +268,6 @@ impl Topics {
 pub(crate) struct PartitionMut<'a> {
     pub(crate) id: Uuid,
     pub(crate) config: &'a TopicConfig,
-    pub(crate) leader_epoch: i32,
     pub(crate) log: &'a mut PartitionLog,
 }
 

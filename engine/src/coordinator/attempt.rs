@@ -1,20 +1,20 @@
 //! One attempt: workers run from a confirmed checkpoint, checkpoints are taken and committed, until the job ends or its
 //! transaction dies.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{JobDescription, JobStatus, Meta, Nonce, StateError, StoreError};
+use millstream_protocol_client::surroundings::{block_in_place, wall_time_ms};
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::checkpoint::{Deadline, Outcome, RollBackReason, Sealed, next};
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
-use super::recovery::{Standing, wall_time_ms};
+use super::recovery::Standing;
 use super::restart::one_line;
 use super::savepoint::{AfterSavepoint, SavepointDesk, SavepointRequest};
 use super::schedule::{CheckpointSchedule, DirtyBytes};
@@ -78,7 +78,7 @@ impl Attempt<'_> {
             false => CANCELLATION_LIMIT,
         };
         let workers = self.workers;
-        let all_gone = block_in_place(|| workers.join_within(limit));
+        let all_gone = workers.end_within(limit).await;
         let maintained = self.maintenance.finish().await;
         // The first error is the one that ended the attempt.
         let ended = ended?;
@@ -98,7 +98,7 @@ impl Attempt<'_> {
     async fn run_workers(&mut self) -> Result<Ended, JobError> {
         let (stop, savepoints) = (self.stop, self.savepoints);
         loop {
-            let next_look = self.schedule.next_look(tokio::time::Instant::now());
+            let next_look = self.schedule.next_look(Instant::now());
             let draining = self.draining.is_some();
             tokio::select! {
                 biased;
@@ -136,7 +136,7 @@ impl Attempt<'_> {
                 // Its error is what `finish` returns.
                 return Ok(Ended::Stopped);
             }
-            let now = tokio::time::Instant::now();
+            let now = Instant::now();
             let Some(trigger) = self.schedule.due(now, self.dirty.bytes()) else { continue };
             if self.counted == self.monitor.counts() {
                 // Nothing was read or written since the last checkpoint began: a transaction would hold the ledger alone.
@@ -146,6 +146,7 @@ impl Attempt<'_> {
             let number = next(self.parent.checkpoint);
             let stop = self.stop.clone();
             let rolled_back = tokio::select! {
+                biased;
                 done = self.checkpoint(CheckpointKind::Checkpoint, trigger) => done?,
                 () = stop.overdue(STOP_LIMIT) => return Err(too_late(number)),
             };
@@ -172,6 +173,7 @@ impl Attempt<'_> {
         if stopping || self.counted != self.monitor.counts() {
             let (number, stop) = (next(self.parent.checkpoint), self.stop.clone());
             let rolled_back = tokio::select! {
+                biased;
                 done = self.checkpoint(kind, CheckpointTrigger::Requested) => done?,
                 () = stop.overdue(STOP_LIMIT) => return Err(too_late(number)),
             };
@@ -214,11 +216,17 @@ impl Attempt<'_> {
         let checkpoint = next(self.parent.checkpoint);
         let stop = self.stop.clone();
         let last = tokio::select! {
+            biased;
             last = self.checkpoint(CheckpointKind::Suspend, CheckpointTrigger::Requested) => last?,
             () = stop.overdue(STOP_LIMIT) => return Err(too_late(checkpoint)),
         };
         match last {
-            None => Ok(Ended::Stopped),
+            None => {
+                if mutant(Mutant::WriteAfterLastCommit) {
+                    self.write_after_last_commit().await;
+                }
+                Ok(Ended::Stopped)
+            }
             Some(RollBackReason::Producer(error)) => Err(self.standing.producer_error(error)),
             Some(RollBackReason::NoSpace(error)) => Err(error.into()),
             Some(RollBackReason::StoreFull(error)) => Err(error.into()),
@@ -228,6 +236,17 @@ impl Attempt<'_> {
         }
     }
 
+    /// The mutant: something that belongs to no checkpoint.
+    async fn write_after_last_commit(&mut self) {
+        let Some(last) = self.standing.ledger.last() else { return };
+        let (record, tag) = (last.record.clone(), next(last.record.checkpoint));
+        let producer = &self.standing.producer;
+        // Begun already, or not: either will do.
+        let _ = producer.begin_transaction(tag);
+        let _ = self.standing.ledger.append(producer, &record, tag);
+        let _ = producer.flush(tag).await;
+    }
+
     /// C1 to C6 of the next checkpoint; the reason if the transaction died instead.
     async fn checkpoint(
         &mut self,
@@ -235,7 +254,7 @@ impl Attempt<'_> {
         trigger: CheckpointTrigger,
     ) -> Result<Option<RollBackReason>, JobError> {
         let begun = Instant::now();
-        self.schedule.triggered(tokio::time::Instant::now());
+        self.schedule.triggered(Instant::now());
         let number = next(self.parent.checkpoint);
         let mut statistics = CheckpointStatistics::begin(number, trigger, wall_time_ms());
         let done = self.take_checkpoint(kind, begun, &mut statistics).await;
@@ -258,7 +277,7 @@ impl Attempt<'_> {
         if let Err(error) = self.standing.producer.begin_transaction(number + 1) {
             return Ok(Some(RollBackReason::Producer(error)));
         }
-        self.schedule.ended(tokio::time::Instant::now());
+        self.schedule.ended(Instant::now());
         self.workers.confirm_checkpoint(number);
         Ok(None)
     }
@@ -271,7 +290,7 @@ impl Attempt<'_> {
     ) -> Result<Option<RollBackReason>, JobError> {
         let checkpoint = next(self.parent.checkpoint);
         let limit = self.checkpoint_timeout;
-        let deadline = Deadline { at: tokio::time::Instant::from_std(begun) + limit, limit };
+        let deadline = Deadline { at: begun + limit, limit };
         self.counted = self.monitor.counts();
         // A checkpoint that begins after every input has ended is the job's last.
         let ended = self.finished == self.workers.len();
@@ -301,7 +320,7 @@ impl Attempt<'_> {
     async fn collect(
         &mut self,
         checkpoint: u64,
-        deadline: tokio::time::Instant,
+        deadline: Instant,
     ) -> Result<Option<Vec<SealedSnapshot>>, JobError> {
         let mut parts: Vec<SealedSnapshot> = Vec::new();
         while parts.len() < self.workers.len() {

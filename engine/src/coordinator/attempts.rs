@@ -1,18 +1,19 @@
 //! Attempts, one after the other: what follows each failure of a job, until it ends for good.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{JobStatus, LayeredState, MemoryStore, StateError, StoreError};
-use tokio::time::{sleep, timeout};
+use millstream_protocol_client::surroundings::{fill_random, wall_time_ms};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::attempt::Ended;
 use super::checkpoint::RollBackReason;
 use super::error::JobError;
-use super::fault::{Step, crash_point};
-use super::job_master::{JobMaster, Opened, open_store};
+use super::fault::{Mutant, Step, crash_point, mutant};
+use super::job_master::{JobMaster, Opened};
 use super::monitor::Phase;
-use super::recovery::{Standing, wall_time_ms};
+use super::recovery::Standing;
 use super::restart::{
     RestartBackoff, RestartHistory, RestartKind, RestartRecord, SameRecord, may_restart, one_line,
 };
@@ -92,7 +93,11 @@ impl JobMaster {
             crash_point(Step::RollbackBegun);
             let pausing = async {
                 standing.producer.discard().await;
+                if mutant(Mutant::StuckAfterRollback) {
+                    std::future::pending::<()>().await;
+                }
                 tokio::select! {
+                    biased;
                     () = sleep(pause) => {}
                     // The last checkpoint is taken by the attempt that follows.
                     () = self.stop.requested() => {}
@@ -291,7 +296,7 @@ impl JobMaster {
         standing.layered = Arc::new(LayeredState::new(Arc::clone(&standing.store))?);
         let mut pause = ROLLBACK_BACKOFF_MIN;
         loop {
-            match open_store(&standing.directory) {
+            match self.open_store(&standing.directory) {
                 Ok(store) => {
                     standing.layered = Arc::new(LayeredState::new(Arc::clone(&store))?);
                     standing.store = store;
@@ -311,5 +316,5 @@ impl JobMaster {
 /// From 0 to 1. Without random numbers pauses have no jitter.
 fn random() -> f64 {
     let mut byte = [0_u8; 1];
-    getrandom::fill(&mut byte).map_or(0.5, |()| f64::from(byte[0]) / 255.0)
+    fill_random(&mut byte).map_or(0.5, |()| f64::from(byte[0]) / 255.0)
 }

@@ -1,20 +1,20 @@
 //! One checkpoint: steps C2 to C6 of the commit protocol.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, CheckpointRef, DeltaHeader, FrozenDelta, JobStatus, LedgerRecord, Meta, Nonce,
     Positions, StateError, StoreError, Watermarks,
 };
 use millstream_protocol_client::ProduceError;
+use millstream_protocol_client::surroundings::{spawn_blocking, wall_time_ms};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
-use super::recovery::{END_TXN_LIMIT, Standing, needs_ledger, wall_time_ms};
+use super::recovery::{END_TXN_LIMIT, Standing, needs_ledger};
 use super::restart::one_line;
 use super::statistics::CheckpointStatistics;
 use crate::task::{BarrierTiming, SealedSnapshot};
@@ -65,7 +65,7 @@ impl RollBackReason {
 /// By when a checkpoint has to be ready to be committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
-    pub(crate) at: tokio::time::Instant,
+    pub(crate) at: Instant,
     /// The time that it was given.
     pub(crate) limit: Duration,
 }

@@ -10,6 +10,16 @@ pub(crate) enum Mutant {
     ApplyBeforeCommit,
     /// The ledger record is written in a transaction of its own, after the outputs'.
     LedgerOutsideTransaction,
+    /// Confirmed delta files are not brought into the store before the job goes on.
+    NoReplay,
+    /// Neighbours of one key change places between two workers.
+    ExchangeOutOfOrder,
+    /// META is not written when the job ends.
+    NoMetaAtEnd,
+    /// A record is written behind the last checkpoint, in a transaction that nobody ends.
+    WriteAfterLastCommit,
+    /// A job that was rolled back does not go on.
+    StuckAfterRollback,
 }
 
 macro_rules! steps {
@@ -93,12 +103,17 @@ mod injected;
 #[cfg(feature = "fault-injection")]
 pub use injected::crash_points;
 #[cfg(feature = "fault-injection")]
-pub(crate) use injected::{crash_point, disk, mutant};
+pub(crate) use injected::{crash_point, decision, faulty, mutant};
 
 /// Does nothing.
 #[cfg(not(feature = "fault-injection"))]
 #[inline(always)]
 pub(crate) fn crash_point(_step: Step) {}
+
+/// Does nothing.
+#[cfg(not(feature = "fault-injection"))]
+#[inline(always)]
+pub(crate) fn decision(_row: impl FnOnce() -> String) {}
 
 /// Always the protocol as it should be.
 #[cfg(not(feature = "fault-injection"))]
@@ -107,8 +122,10 @@ pub(crate) const fn mutant(_mutant: Mutant) -> bool {
     false
 }
 
-/// The operating system's files.
+/// The disk as it is.
 #[cfg(not(feature = "fault-injection"))]
-pub(crate) fn disk() -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
-    std::sync::Arc::new(millstream_checkpoint::RealDisk)
+pub(crate) fn faulty(
+    disk: std::sync::Arc<dyn millstream_checkpoint::Disk>,
+) -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
+    disk
 }

@@ -13,6 +13,7 @@ use super::savepoint::{self, AfterSavepoint, SavepointDesk};
 use super::signals::ShutdownSignals;
 use super::statistics::CheckpointStatistics;
 use super::stop_request::StopRequest;
+use super::storage::Storage;
 use crate::api::StreamExecutionEnvironment;
 use crate::graph::JobGraph;
 use millstream_checkpoint::SavepointManifest;
@@ -128,6 +129,11 @@ impl Job {
         self.stop_on_signals().start()?.wait()
     }
 
+    #[cfg(feature = "simulation")]
+    pub(super) fn into_parts(self) -> (JobGraph, PathBuf, Option<RestoreRequest>) {
+        (self.graph, self.state_dir, self.restore)
+    }
+
     fn block(
         self,
         monitor: JobMonitor,
@@ -157,7 +163,9 @@ impl Job {
                 });
             }
             let restore = self.restore.filter(|request| !request.savepoint.as_os_str().is_empty());
-            JobMaster::new(self.graph, self.state_dir, monitor, stop, savepoints, restore)
+            let storage = Storage::real();
+            let (graph, state_dir) = (self.graph, self.state_dir);
+            JobMaster::new(graph, state_dir, storage, monitor, stop, savepoints, restore)
                 .run()
                 .await
         })

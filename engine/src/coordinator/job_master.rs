@@ -6,26 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_checkpoint::{
-    CheckpointId, FjallOptions, FjallStore, JobName, JobStatus, LayeredState, Nonce, OwnerId,
-    Positions, Recovery, RecoveryPoint, Resolution, StateDirectory, StateStore,
+    CheckpointId, JobName, JobStatus, LayeredState, Nonce, OwnerId, Positions, Recovery,
+    RecoveryPoint, Resolution, StateDirectory, StateStore,
 };
+use millstream_protocol_client::surroundings::block_in_place;
 use millstream_protocol_client::{ClientConfig, KafkaClient};
 use tokio::sync::mpsc;
-use tokio::task::block_in_place;
 
 use super::attempt::{Attempt, Ended, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
 use super::error::JobError;
-use super::fault::{Step, crash_point, disk};
+use super::fault::{Step, crash_point};
 use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
+use super::random_id;
 use super::recovery::Standing;
 use super::restore::RestoreRequest;
 use super::savepoint::SavepointDesk;
 use super::schedule::{CheckpointSchedule, DirtyBytes};
 use super::stop_request::StopRequest;
+use super::storage::Storage;
 use crate::connector::kafka::{
     DeliveryGuarantee, KafkaSinkDescription, KafkaSourceDescription, OpenedSource, OpenedSources,
     SharedProducer, SinkOutput,
@@ -41,6 +43,7 @@ const INTERVALS_PER_TIMEOUT: u32 = 3;
 pub(crate) struct JobMaster {
     pub(super) graph: JobGraph,
     state_dir: PathBuf,
+    storage: Storage,
     pub(super) monitor: JobMonitor,
     pub(super) stop: StopRequest,
     savepoints: SavepointDesk,
@@ -61,12 +64,13 @@ impl JobMaster {
     pub(crate) fn new(
         graph: JobGraph,
         state_dir: PathBuf,
+        storage: Storage,
         monitor: JobMonitor,
         stop: StopRequest,
         savepoints: SavepointDesk,
         restore: Option<RestoreRequest>,
     ) -> Self {
-        Self { graph, state_dir, monitor, stop, savepoints, restore }
+        Self { graph, state_dir, storage, monitor, stop, savepoints, restore }
     }
 
     pub(crate) async fn run(self) -> Result<(), JobError> {
@@ -87,7 +91,7 @@ impl JobMaster {
         let fingerprint = description.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
         let directory = Arc::new(block_in_place(|| {
-            StateDirectory::open_described(disk(), &self.state_dir, &description)
+            StateDirectory::open_described(self.storage.disk(), &self.state_dir, &description)
         })?);
         crash_point(Step::Locked);
         let resolution = config.resolution;
@@ -113,6 +117,7 @@ impl JobMaster {
             Ok::<_, JobError>((client, opened))
         };
         let (client, opened) = tokio::select! {
+            biased;
             opened = opening => opened?,
             () = self.stop.requested() => {
                 tracing::info!("stopped before anything was begun");
@@ -121,7 +126,7 @@ impl JobMaster {
             }
         };
         self.stop.watch_over(opened.output.transactional.producer.clone());
-        let owner = OwnerId::random()?;
+        let owner = OwnerId(random_id()?);
         let known = directory.local().meta;
         let newest = directory.local().newest();
         let mut ledger = Ledger::open(
@@ -143,7 +148,7 @@ impl JobMaster {
             let positions = self.first_positions(&opened, unknown).await?;
             restore.restore(&job, &directory, &mut ledger, positions).await?;
         }
-        let store = open_store(&directory)?;
+        let store = self.open_store(&directory)?;
         let mut standing = Standing {
             job,
             fingerprint,
@@ -207,6 +212,7 @@ impl JobMaster {
         checkpoint: u64,
     ) -> Result<T, JobError> {
         tokio::select! {
+            biased;
             done = work => done,
             () = self.stop.overdue(STOP_LIMIT) => Err(JobError::CheckpointTimeout {
                 checkpoint,
@@ -289,7 +295,7 @@ impl JobMaster {
             reports,
             maintenance,
             publisher: OffsetPublisher::new(&opened.sources),
-            nonce: Nonce::random()?,
+            nonce: Nonce(random_id()?),
             parent,
             finished: 0,
             counted,
@@ -423,10 +429,11 @@ impl JobMaster {
     fn invalid(&self, reason: String) -> JobError {
         JobError::InvalidJob { job: self.graph.config().job_name.clone(), reason }
     }
-}
 
-pub(super) fn open_store(directory: &StateDirectory) -> Result<Arc<dyn StateStore>, JobError> {
-    let store =
-        block_in_place(|| FjallStore::open(&directory.store_path(), FjallOptions::default()))?;
-    Ok(Arc::new(store))
+    pub(super) fn open_store(
+        &self,
+        directory: &StateDirectory,
+    ) -> Result<Arc<dyn StateStore>, JobError> {
+        Ok(block_in_place(|| self.storage.open_store(&directory.store_path()))?)
+    }
 }

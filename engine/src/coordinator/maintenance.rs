@@ -1,14 +1,16 @@
 //! C7, off the path of any checkpoint: confirmed changes go into the store, META follows, old delta files go away.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{CheckpointId, LayeredState, Meta, StateDirectory};
+use millstream_protocol_client::surroundings::{interleave, spawn_blocking_loop};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::monitor::JobMonitor;
 
 /// Bytes of changes that go into the store in one ingestion.
@@ -39,10 +41,10 @@ impl Maintenance {
         retained: u64,
     ) -> Self {
         let (confirmed, mut incoming) = mpsc::unbounded_channel::<Meta>();
-        let task = tokio::task::spawn_blocking(move || {
+        let task = spawn_blocking_loop(async move {
             let mut persisted = Instant::now();
             let mut waiting: Option<Meta> = None;
-            while let Some(meta) = incoming.blocking_recv() {
+            while let Some(meta) = incoming.recv().await {
                 // Only the newest counts; a checkpoint that comes meanwhile is merged into the same ingestion.
                 let mut newest = meta;
                 while let Ok(meta) = incoming.try_recv() {
@@ -50,19 +52,21 @@ impl Maintenance {
                 }
                 let due = persisted.elapsed() >= PERSIST_INTERVAL;
                 if due || layered.pending_bytes().0 >= PENDING_BYTES_MAX {
-                    apply(&layered, &monitor)?;
+                    apply(&layered, &monitor).await?;
                 }
                 if due {
-                    persist(&directory, &layered, &newest, retained)?;
+                    persist(&directory, &layered, &newest, retained).await?;
                     persisted = Instant::now();
                     waiting = None;
                 } else {
                     waiting = Some(newest);
                 }
             }
-            if let Some(meta) = waiting {
-                apply(&layered, &monitor)?;
-                persist(&directory, &layered, &meta, retained)?;
+            if let Some(meta) = waiting
+                && !mutant(Mutant::NoMetaAtEnd)
+            {
+                apply(&layered, &monitor).await?;
+                persist(&directory, &layered, &meta, retained).await?;
             }
             Ok(())
         });
@@ -90,18 +94,20 @@ impl Maintenance {
 }
 
 /// Everything confirmed goes into the store.
-fn apply(layered: &LayeredState, monitor: &JobMonitor) -> Result<(), JobError> {
+async fn apply(layered: &LayeredState, monitor: &JobMonitor) -> Result<(), JobError> {
     let mut begun = Instant::now();
+    interleave().await;
     while let Some(step) = layered.apply_confirmed(APPLY_BYTES_MAX)? {
         monitor.applied(step.up_to.checkpoint.0, begun.elapsed());
         begun = Instant::now();
+        interleave().await;
     }
     crash_point(Step::Applied);
     Ok(())
 }
 
 /// The store first, then META, then the files that neither needs any more.
-fn persist(
+async fn persist(
     directory: &StateDirectory,
     layered: &LayeredState,
     meta: &Meta,
@@ -109,8 +115,10 @@ fn persist(
 ) -> Result<(), JobError> {
     let floor = layered.persist()?;
     crash_point(Step::StorePersisted);
+    interleave().await;
     directory.write_meta(meta)?;
     crash_point(Step::MetaWritten);
+    interleave().await;
     if let Some(floor) = floor {
         directory.delete_applied(CheckpointId(floor.checkpoint.0.saturating_sub(retained)))?;
         crash_point(Step::Deleted);

@@ -10,6 +10,9 @@
 //! a state and a ledger that do not fit. `attempts` runs one after the other, `attempt` runs the workers and takes checkpoints. `recovery` performs the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
 //! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
 
+use millstream_checkpoint::RandomError;
+use millstream_protocol_client::surroundings::fill_random;
+
 mod attempt;
 mod attempts;
 mod checkpoint;
@@ -30,8 +33,11 @@ mod restore;
 mod savepoint;
 mod schedule;
 mod signals;
+#[cfg(feature = "simulation")]
+mod simulated_job;
 mod statistics;
 mod stop_request;
+mod storage;
 
 pub use error::JobError;
 pub use exit::{error_chain, exit, exit_code};
@@ -41,10 +47,19 @@ pub use ledger_view::{LedgerView, preview_recovery, view_ledger};
 pub use monitor::{JobMonitor, JobSnapshot, Phase};
 pub use restart::{RestartHistory, RestartKind, RestartRecord};
 pub use signals::shutdown_signal;
+#[cfg(feature = "simulation")]
+pub use simulated_job::SimulatedJob;
 pub use statistics::{CheckpointStatistics, CheckpointStatus, CheckpointTrigger};
 
 /// Name of the ledger topic of a job, on the cluster of its sinks.
 #[must_use]
 pub fn ledger_topic(job: &str) -> String {
     ledger::Ledger::topic_name(job)
+}
+
+/// Sixteen random bytes.
+fn random_id() -> Result<[u8; 16], JobError> {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes).map_err(RandomError)?;
+    Ok(bytes)
 }

@@ -3,6 +3,7 @@
 use millstream_checkpoint::Positions;
 use millstream_protocol::TopicPartition;
 use millstream_protocol_client::KafkaClient;
+use millstream_protocol_client::surroundings::spawn;
 use tokio::task::JoinHandle;
 
 use crate::connector::kafka::OpenedSources;
@@ -52,7 +53,7 @@ impl OffsetPublisher {
                 })
                 .collect();
             let (client, group_id) = (group.client.clone(), group.group_id.clone());
-            group.running = Some(tokio::spawn(async move {
+            group.running = Some(spawn(async move {
                 if let Err(error) = client.commit_offsets(&group_id, &offsets).await {
                     tracing::warn!(%error, group_id, "offsets of the group could not be published");
                 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, Effect, FenceAnswer, Findings, Fingerprint, Halt, JobName, JobStatus,
@@ -11,14 +11,21 @@ use millstream_checkpoint::{
     RecoveryPoint, StateDirectory, StateStore, StoreFacts, owner_record, replay, replay_plan,
 };
 use millstream_protocol::TopicPartition;
+use millstream_protocol_client::surroundings::{block_in_place, fill_random, wall_time_ms};
 use millstream_protocol_client::{ProduceError, Producer};
-use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use super::error::JobError;
-use super::fault::{Mutant, Step, crash_point, mutant};
+use super::fault::{Mutant, Step, crash_point, decision, mutant};
 use super::ledger::{Ledger, SLOT};
+use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
+
+/// The name of an error's variant.
+fn variant(error: &impl std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+}
 
 /// Backoff between tries to fence.
 const FENCE_BACKOFF_MIN: Duration = Duration::from_millis(20);
@@ -59,7 +66,9 @@ impl Standing {
                 Effect::Look => {
                     tries.pause().await;
                     let other_owner = self.ledger.look(ReadUntil::LastStableOffset).await?;
-                    let looked = self.step(other_owner, Recovery::looked)?;
+                    let looked = self.step(other_owner, Recovery::looked);
+                    decision(|| self.row("look", &looked));
+                    let looked = looked?;
                     crash_point(Step::Looked);
                     looked
                 }
@@ -83,6 +92,7 @@ impl Standing {
                     let other_owner = self.ledger.look(ReadUntil::HighWatermark).await?;
                     crash_point(Step::Resolved);
                     let decided = self.step(other_owner, Recovery::resolved);
+                    decision(|| self.row("after the fence", &decided));
                     if let (Some(resolution), Some(given_up)) =
                         (self.recovery.resolution, self.recovery.given_up.take())
                     {
@@ -118,14 +128,14 @@ impl Standing {
         let meta = Meta {
             job: self.job.clone(),
             checkpoint: CheckpointId::ZERO,
-            nonce: Nonce::random()?,
+            nonce: Nonce(random_id()?),
             positions,
             watermarks: Vec::new(),
             status: JobStatus::Running,
             ledger_partition: SLOT,
             ledger_offset: None,
             ledger_topic_id: self.ledger.topic_id(),
-            lineage: LineageId::random()?,
+            lineage: LineageId(random_id()?),
             fingerprint: self.fingerprint,
         };
         block_in_place(|| self.directory.write_meta(&meta))?;
@@ -156,6 +166,24 @@ impl Standing {
         next
     }
 
+    /// The row of the decision table that an outcome comes from, for those who count.
+    fn row(&self, when: &str, outcome: &Result<Effect, Halt>) -> String {
+        let row = match outcome {
+            Ok(Effect::Repair(_)) if self.recovery.resolution.is_some() => "resolved".to_owned(),
+            Ok(Effect::Repair(_)) if self.ledger.last().is_none() => "commit record 0".to_owned(),
+            Ok(Effect::Repair(point)) => {
+                let known = self.directory.local().confirmed() == Some(point.at);
+                if known { "resume".to_owned() } else { "confirm".to_owned() }
+            }
+            Ok(Effect::WriteFirstMeta) => "first start".to_owned(),
+            Ok(_) => "go on".to_owned(),
+            Err(Halt::Fenced(reason)) => variant(reason),
+            Err(Halt::Stop(reason)) => variant(reason),
+            Err(other) => variant(other),
+        };
+        format!("{when}: {row}")
+    }
+
     fn findings<'a>(&'a self, local: &'a LocalState, other_owner: bool) -> Findings<'a> {
         Findings {
             job: &self.job,
@@ -176,8 +204,14 @@ impl Standing {
             }
             crash_point(Step::Quarantined);
             let plan =
-                replay_plan(&self.directory.local(), &StoreFacts::of(&*self.store)?, point.at)?;
-            replay(&self.directory, &*self.store, &plan)?;
+                replay_plan(&self.directory.local(), &StoreFacts::of(&*self.store)?, point.at);
+            if let Err(reason) = &plan {
+                decision(|| format!("repair: {}", variant(reason)));
+            }
+            let plan = plan?;
+            if !mutant(Mutant::NoReplay) {
+                replay(&self.directory, &*self.store, &plan)?;
+            }
             crash_point(Step::Replayed);
             self.layered = Arc::new(LayeredState::new(Arc::clone(&self.store))?);
             let meta = self.directory.local().meta;
@@ -326,17 +360,10 @@ pub(crate) fn needs_ledger(error: &ProduceError) -> bool {
     )
 }
 
-/// Milliseconds since the Unix epoch, for information in records; nothing depends on it.
-pub(crate) fn wall_time_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
 /// Between half of `backoff` and all of it, so that two contenders do not stay in step.
 fn jittered(backoff: Duration) -> Duration {
     let mut byte = [0_u8; 1];
     // Without random numbers the backoff is still right, only in step.
-    let _ = getrandom::fill(&mut byte);
+    let _ = fill_random(&mut byte);
     backoff.mul_f64(0.5 + f64::from(byte[0]) / 510.0)
 }

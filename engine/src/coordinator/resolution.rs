@@ -2,13 +2,16 @@
 
 use millstream_checkpoint::{LedgerRecord, LineageId, Meta, Nonce, RecoveryPoint};
 
+use millstream_protocol_client::surroundings::wall_time_ms;
+
 use super::error::JobError;
-use super::recovery::{Standing, wall_time_ms};
+use super::random_id;
+use super::recovery::Standing;
 
 impl Standing {
     /// META of the state that a resolution takes as the truth: a lineage of its own, on the ledger as it is now.
     pub(super) fn resolved_meta(&self, meta: &Meta) -> Result<Meta, JobError> {
-        let lineage = LineageId::random()?;
+        let lineage = LineageId(random_id()?);
         tracing::info!("state of lineage {} goes on as lineage {lineage}", meta.lineage);
         Ok(Meta {
             lineage,

@@ -13,10 +13,12 @@ use millstream_checkpoint::{
     Restored, Savepoint, SavepointError, StateDirectory, decide_restore, plan_restore,
     restore_states,
 };
-use tokio::task::block_in_place;
+
+use millstream_protocol_client::surroundings::block_in_place;
 
 use super::error::JobError;
 use super::ledger::{Ledger, SLOT};
+use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
 
 /// A savepoint that a job is to begin from.
@@ -106,7 +108,7 @@ impl PreparedRestore {
             ledger_place: ledger.place(),
             consent: self.consent,
         };
-        let restored = decide_restore(&facts, Nonce::random()?)?;
+        let restored = decide_restore(&facts, Nonce(random_id()?))?;
         block_in_place(|| self.write(job, directory, ledger, &restored, new_positions))
     }
 
@@ -139,7 +141,7 @@ impl PreparedRestore {
             ledger_partition: SLOT,
             ledger_offset: None,
             ledger_topic_id: ledger.topic_id(),
-            lineage: LineageId::random()?,
+            lineage: LineageId(random_id()?),
             fingerprint: directory.fingerprint(),
         })?;
         tracing::info!(

@@ -9,11 +9,12 @@ use millstream_checkpoint::{
     JobDescription, LayeredState, Meta, RealDisk, SavepointCut, SavepointManifest,
     SavepointTrigger, write_savepoint,
 };
+use millstream_protocol_client::surroundings::{
+    block_in_place, spawn, spawn_blocking, wall_time_ms,
+};
 use tokio::sync::Notify;
-use tokio::task::{block_in_place, spawn_blocking};
 
 use super::error::JobError;
-use super::recovery::wall_time_ms;
 
 /// Where requests wait until the coordinator stands between two checkpoints. Requests outlive a rollback, not the job.
 #[derive(Clone, Debug, Default)]
@@ -118,7 +119,7 @@ impl SavepointRequest {
     ) {
         match self.cut(layered, meta, description) {
             // The runtime waits for blocking work when it ends.
-            Ok(cut) => drop(tokio::spawn(self.write(cut))),
+            Ok(cut) => drop(spawn(self.write(cut))),
             Err(error) => {
                 self.answer(Err(error));
             }

@@ -1,7 +1,9 @@
 //! What is known about the last checkpoints: how long each phase took, how much was written.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::task::BarrierTiming;
 

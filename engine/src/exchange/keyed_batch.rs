@@ -1,5 +1,6 @@
 //! What one worker sends another over a keyed exchange: elements and their encoded keys.
 
+use crate::coordinator::fault::{Mutant, mutant};
 use crate::state::EncodedKey;
 
 /// Elements with their keys. The keys lie encoded in one buffer: the receiver finds its state by them and decodes a key
@@ -60,6 +61,9 @@ impl<T> KeyedBatch<T> {
 
     /// Gives out the elements in the order in which they were pushed.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = KeyedElement<'_, T>> {
+        if mutant(Mutant::ExchangeOutOfOrder) {
+            self.swap_neighbours();
+        }
         let keys = self.keys.as_slice();
         let mut key_start = 0;
         self.elements.drain(..).map(move |sent| {
@@ -69,6 +73,17 @@ impl<T> KeyedBatch<T> {
             let key = EncodedKey { bytes, hash: sent.key_hash, key_group: sent.key_group };
             KeyedElement { key, element: sent.element, timestamp: sent.timestamp }
         })
+    }
+
+    /// The mutant: elements of one key that lie side by side change places.
+    fn swap_neighbours(&mut self) {
+        for pair in self.elements.chunks_exact_mut(2) {
+            if let [first, second] = pair
+                && first.key_hash == second.key_hash
+            {
+                std::mem::swap(&mut first.element, &mut second.element);
+            }
+        }
     }
 
     /// Empties it; the memory stays for the next use.

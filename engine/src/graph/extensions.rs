@@ -1,13 +1,13 @@
 //! Values that the coordinator provides to connectors, by type.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// A typed map: at most one value of each type. Keeps the dataflow free of any connector's types.
 #[derive(Clone, Default)]
-pub struct Extensions(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub struct Extensions(Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Extensions {
     /// An empty map.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_checkpoint::{Positions, SealedState, Watermarks};
+use tokio::time::Instant;
 
 use super::WorkerNotifier;
 use crate::error::OperatorError;

@@ -1,7 +1,8 @@
 //! Wakes a parked worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ struct Inner {
     notified: AtomicBool,
     /// The worker's thread, which exists later than the notifier: set when it waits for the first time. No lock: a worker is
     /// often woken before the thread that wakes it goes on, and would then wait for it.
-    parked: OnceLock<Thread>,
+    thread: OnceLock<Thread>,
+    /// Of a worker that is a task: whom to wake, if it waits.
+    task: Mutex<Option<Waker>>,
 }
 
 impl WorkerNotifier {
@@ -27,10 +30,13 @@ impl WorkerNotifier {
 
     /// Wakes the worker, or keeps it from parking next time.
     pub fn notify(&self) {
-        if !self.0.notified.swap(true, Ordering::AcqRel)
-            && let Some(thread) = self.0.parked.get()
-        {
+        if self.0.notified.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Some(thread) = self.0.thread.get() {
             thread.unpark();
+        } else if let Some(task) = &*self.0.task.lock().unwrap_or_else(PoisonError::into_inner) {
+            task.wake_by_ref();
         }
     }
 
@@ -63,9 +69,22 @@ impl WorkerNotifier {
         }
     }
 
+    /// The same for a worker that is a task.
+    pub(crate) async fn notified(&self) {
+        std::future::poll_fn(|cx| {
+            if self.take() {
+                return Poll::Ready(());
+            }
+            let task = Some(cx.waker().clone());
+            *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = task;
+            if self.take() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
     fn name_thread(&self) {
         // A worker is driven by one thread as long as it lives.
-        self.0.parked.get_or_init(thread::current);
+        self.0.thread.get_or_init(thread::current);
     }
 
     fn take(&self) -> bool {

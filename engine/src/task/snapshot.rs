@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_checkpoint::{Positions, SealedState, SourcePosition};
+use tokio::time::Instant;
 
 use super::{BarrierTiming, SealedSnapshot};
 

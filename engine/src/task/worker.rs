@@ -1,6 +1,7 @@
 //! One worker: its tasks, its mailbox and the loop that runs them.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{
     ControlMessage, Mailbox, ReportSender, Snapshots, Task, TaskStatus, WorkerNotifier,
@@ -82,12 +83,33 @@ impl Worker {
         }
     }
 
+    /// As [`run`](Self::run), as one task among others: they come in after each step.
+    pub(crate) async fn run_as_task(&mut self) {
+        loop {
+            match self.step() {
+                StepOutcome::Worked => tokio::task::yield_now().await,
+                StepOutcome::Idle => match self.wakes_in() {
+                    Some(limit) => {
+                        // Either way it looks again.
+                        let _ = tokio::time::timeout(limit, self.notifier.notified()).await;
+                    }
+                    None => self.notifier.notified().await,
+                },
+                StepOutcome::Stopped => return,
+            }
+        }
+    }
+
     /// Parks until it is notified, or until a timer is due.
     fn wait(&self) {
-        match self.tasks.iter().filter_map(|task| task.wakes_in()).min() {
+        match self.wakes_in() {
             Some(timeout) => self.notifier.wait_timeout(timeout),
             None => self.notifier.wait(),
         }
+    }
+
+    fn wakes_in(&self) -> Option<Duration> {
+        self.tasks.iter().filter_map(|task| task.wakes_in()).min()
     }
 
     /// Handles all control messages, then at most one unit of input and a slice of a checkpoint's encoding. Never blocks (but for reads of the state store).

@@ -7,6 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
+use millstream_protocol_client::surroundings::{block_in_place, is_simulated, spawn};
+use tokio::time::timeout;
+
 use super::{ControlMessage, Mailbox, ReportSender, Worker, WorkerReport};
 use crate::error::OperatorError;
 use crate::exchange::{CheckpointBarrier, CheckpointKind};
@@ -16,6 +19,8 @@ use crate::exchange::{CheckpointBarrier, CheckpointKind};
 pub struct WorkerSet {
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<()>>,
+    /// In a simulation workers are tasks.
+    tasks: Vec<tokio::task::JoinHandle<()>>,
     /// Disconnected once every thread has ended: each holds a sender and sends nothing.
     ended: Receiver<()>,
     alive: Option<Sender<()>>,
@@ -24,11 +29,16 @@ pub struct WorkerSet {
 impl WorkerSet {
     pub(crate) fn new(mailboxes: Vec<Mailbox>) -> Self {
         let (alive, ended) = channel();
-        Self { mailboxes, threads: Vec::new(), ended, alive: Some(alive) }
+        Self { mailboxes, threads: Vec::new(), tasks: Vec::new(), ended, alive: Some(alive) }
     }
 
     /// Gives every worker a thread. A panic in a user's function is reported as a failure of that worker.
     pub(crate) fn start(&mut self, workers: Vec<Worker>, reports: &ReportSender) -> io::Result<()> {
+        if is_simulated() {
+            let run = |mut worker: Worker| spawn(async move { worker.run_as_task().await });
+            self.tasks.extend(workers.into_iter().map(run));
+            return Ok(());
+        }
         for mut worker in workers {
             let reports = reports.clone();
             let index = worker.index();
@@ -91,7 +101,21 @@ impl WorkerSet {
 
     /// As [`join`](Self::join), but waits no longer than `limit`. `false`: a worker still hangs in a user's function; nothing
     /// that it can reach may be used again.
-    pub(crate) fn join_within(mut self, limit: Duration) -> bool {
+    pub(crate) async fn end_within(mut self, limit: Duration) -> bool {
+        let tasks = std::mem::take(&mut self.tasks);
+        if tasks.is_empty() {
+            return block_in_place(|| self.join_within(limit));
+        }
+        let ended = async {
+            for task in tasks {
+                // A panic has ended the simulation.
+                let _ = task.await;
+            }
+        };
+        timeout(limit, ended).await.is_ok()
+    }
+
+    fn join_within(mut self, limit: Duration) -> bool {
         self.alive = None;
         match self.ended.recv_timeout(limit) {
             Err(RecvTimeoutError::Timeout) => false,

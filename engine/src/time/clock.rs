@@ -1,9 +1,11 @@
 //! Processing time as a number that tests can move.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millstream_protocol::Timestamp;
+use millstream_protocol_client::surroundings;
+use tokio::time::Instant;
 
 /// Where workers read processing time: for idleness, timers and times to live.
 pub trait Clock: Send + Sync + std::fmt::Debug {
@@ -43,9 +45,7 @@ impl Clock for MonotonicClock {
     }
 
     fn wall_time_ms(&self) -> i64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        surroundings::wall_time_ms()
     }
 }
 

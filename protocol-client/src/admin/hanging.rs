@@ -5,7 +5,7 @@
 //! it. Brokers with `transaction.version` 2 refuse such records; older ones have let them in (KAFKA-10888).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millstream_protocol::Response;
 use millstream_protocol::messages::kp::describe_producers_request::TopicRequest;
@@ -22,6 +22,7 @@ use super::leaders::{ByPartition, by_topic};
 use super::text;
 use super::transactions::{TransactionDescription, TransactionFilter};
 use crate::attempts::Attempts;
+use crate::surroundings::wall_time;
 use crate::{ClientError, KafkaClient};
 
 /// A producer as a partition knows it (DescribeProducers, KIP-664), for as long as it is remembered there
@@ -133,7 +134,7 @@ impl KafkaClient {
         quiet_for: Duration,
     ) -> Result<Vec<HangingTransaction>, ClientError> {
         let mut open = Vec::new();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = wall_time();
         for (partition, producers) in self.describe_producers(partitions).await? {
             let producers = producers?.into_iter();
             let quiet = producers.filter(|producer| is_open_and_quiet(producer, now, quiet_for));

@@ -16,7 +16,7 @@ use super::task::{GroupTask, Message};
 use super::{
     CommitError, ConsumerEvent, ConsumerGroupMetadata, GroupConsumerError, PositionError, positions,
 };
-use crate::client::seed;
+use crate::surroundings::{seed, spawn};
 use crate::{ClientError, ConfigError, GroupProtocol, KafkaClient, OffsetReset, PartitionConsumer};
 
 /// A member of the consumer group `group.id`.
@@ -117,7 +117,7 @@ impl KafkaClient {
         let channel = (task.clone(), inbox);
         let background =
             GroupTask::new(self.clone(), Arc::clone(&group), member, Arc::clone(&shared), channel);
-        tokio::spawn(background.run());
+        spawn(background.run());
         Ok(GroupConsumer {
             client: self.clone(),
             group,

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use millstream_protocol::fetch::FetchStart;
 use millstream_protocol::group::offsets::{self, OffsetAndMetadata, Verdict};
@@ -10,6 +9,7 @@ use millstream_protocol::network::Destination;
 use millstream_protocol::{IsolationLevel, Request, Response, TopicPartition};
 
 use crate::client::Ask;
+use crate::surroundings::wall_time;
 use crate::{ClientError, KafkaClient, OffsetReset, OffsetSpec};
 
 /// Start positions; partitions without any (`auto.offset.reset=none`) are absent.
@@ -42,8 +42,7 @@ pub(super) async fn reset_positions(
         OffsetReset::Earliest => OffsetSpec::Earliest,
         OffsetReset::Latest => OffsetSpec::Latest,
         OffsetReset::ByDuration(age) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let since = now.saturating_sub(age).as_millis();
+            let since = wall_time().saturating_sub(age).as_millis();
             OffsetSpec::Timestamp(i64::try_from(since).unwrap_or(i64::MAX))
         }
         OffsetReset::None => return Ok(Vec::new()),

@@ -90,7 +90,7 @@ impl GroupTask {
         let auto_commit_at =
             config.enable_auto_commit.then(|| Instant::now() + config.auto_commit_interval);
         Self {
-            commits: Commits::new(config.retry_backoff(), crate::client::seed()),
+            commits: Commits::new(config.retry_backoff(), crate::surroundings::seed()),
             lane: client.new_lane(),
             client,
             group,

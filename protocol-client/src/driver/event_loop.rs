@@ -1,6 +1,6 @@
 //! The loop: wait for sockets, commands and time; feed the machines; carry out what they ask.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -33,8 +33,8 @@ pub(crate) struct Driver {
     sockets: BTreeMap<ConnectionId, Socket>,
     /// Connections whose login is being fetched.
     logins: BTreeMap<ConnectionId, PendingLogin>,
-    /// Who waits for which answer.
-    askers: HashMap<RequestToken, Asker>,
+    /// Who waits for which answer. In order: those who are told together are told in the same order each time.
+    askers: BTreeMap<RequestToken, Asker>,
     next_token: u64,
     commands: mpsc::UnboundedReceiver<Command>,
     view: Arc<ClusterView>,
@@ -93,7 +93,7 @@ impl Driver {
             producers: BTreeMap::new(),
             sockets: BTreeMap::new(),
             logins: BTreeMap::new(),
-            askers: HashMap::new(),
+            askers: BTreeMap::new(),
             next_token: 0,
             commands,
             view,

@@ -14,11 +14,15 @@ use tokio::net::TcpStream;
 
 use super::connect::reason_of;
 use crate::security::{TlsConnection, tls_reason_of};
+#[cfg(feature = "simulation")]
+use crate::surroundings::SimulatedStream;
 
 /// A connection. The plain one writes at once and without a queue of its own, as if TLS did not exist.
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsConnection>),
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn SimulatedStream>),
 }
 
 impl fmt::Debug for Stream {
@@ -26,6 +30,8 @@ impl fmt::Debug for Stream {
         f.write_str(match self {
             Self::Plain(_) => "Plain",
             Self::Tls(_) => "Tls",
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => "Simulated",
         })
     }
 }
@@ -69,21 +75,9 @@ impl Stream {
                 }
                 Ok(())
             }
-            Self::Tls(connection) => {
-                while !out.is_empty() {
-                    let (slices, count) = slices(out);
-                    let slices = slices.get(..count).unwrap_or(&slices);
-                    match Pin::new(&mut connection.stream).poll_write_vectored(cx, slices) {
-                        Poll::Pending => return Ok(()),
-                        Poll::Ready(written) => advance(out, written?),
-                    }
-                }
-                // What the TLS library holds back goes out too; nothing to do if there is nothing.
-                match Pin::new(&mut connection.stream).poll_flush(cx) {
-                    Poll::Pending => Ok(()),
-                    Poll::Ready(flushed) => flushed,
-                }
-            }
+            Self::Tls(connection) => poll_write_all(&mut connection.stream, cx, out),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => poll_write_all(stream, cx, out),
         }
     }
 
@@ -104,6 +98,8 @@ impl Stream {
             },
             // Dropped without having read, the future has taken nothing.
             Self::Tls(connection) => pin!(connection.stream.read_buf(buffer)).poll(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => pin!(stream.read_buf(buffer)).poll(cx),
         }
     }
 
@@ -112,7 +108,30 @@ impl Stream {
         match self {
             Self::Plain(_) => reason_of(error),
             Self::Tls(connection) => tls_reason_of(error, &connection.peer),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => reason_of(error),
         }
+    }
+}
+
+/// Writes until everything is out or the stream takes no more.
+fn poll_write_all<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    out: &mut VecDeque<Bytes>,
+) -> io::Result<()> {
+    while !out.is_empty() {
+        let (slices, count) = slices(out);
+        let slices = slices.get(..count).unwrap_or(&slices);
+        match Pin::new(&mut *stream).poll_write_vectored(cx, slices) {
+            Poll::Pending => return Ok(()),
+            Poll::Ready(written) => advance(out, written?),
+        }
+    }
+    // What a TLS library holds back goes out too; nothing to do if there is nothing.
+    match Pin::new(stream).poll_flush(cx) {
+        Poll::Pending => Ok(()),
+        Poll::Ready(flushed) => flushed,
     }
 }
 

@@ -10,7 +10,7 @@ mod transactions;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use millstream_protocol::network::RequestError;
 use millstream_protocol::producer::{self as machine, BatchId};
@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use self::delivery::BatchFate;
 use self::open_batches::{BatchOptions, OpenBatches, Ready, Taken};
 use self::transactions::Transaction;
+use crate::surroundings::{seed, spawn, wall_time_ms};
 use crate::{ClientError, KafkaClient, Producer};
 
 pub use self::delivery::Delivery;
@@ -125,7 +126,7 @@ impl KafkaClient {
         let fates = Arc::new(Fates::default());
         let room = Arc::new(Notify::new());
         let opened = Arc::new(Notify::new());
-        let batches = OpenBatches::new(options, crate::client::seed());
+        let batches = OpenBatches::new(options, seed());
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             let (on_room, told, owner) = (Arc::clone(&room), Arc::clone(&fates), shared.clone());
             producer.on_capacity(Arc::new(move || on_room.notify_waiters()));
@@ -148,7 +149,7 @@ impl KafkaClient {
                 producer,
             }
         });
-        tokio::spawn(linger::run(Arc::downgrade(&shared), opened, max_age));
+        spawn(linger::run(Arc::downgrade(&shared), opened, max_age));
         RecordProducer { shared }
     }
 }
@@ -212,7 +213,7 @@ impl RecordProducer {
     /// [`SendError`] but `NoRoom`; the record is not written then.
     pub fn try_send(&self, record: &ProducerRecord<'_>) -> Result<Delivery, SendError> {
         let shared = &self.shared;
-        let timestamp = record.timestamp.unwrap_or_else(wall_clock_ms);
+        let timestamp = record.timestamp.unwrap_or_else(wall_time_ms);
         let Taken { delivery, ready, first } = {
             let mut state = shared.lock();
             let tag = shared.open_tag(&state, "send")?;
@@ -397,9 +398,4 @@ impl Fates {
             }
         }
     }
-}
-
-fn wall_clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -15,6 +15,7 @@ use super::{RecordProducer, SendError, Shared};
 use crate::ConsumerGroupMetadata;
 #[cfg(doc)]
 use crate::Producer;
+use crate::surroundings::spawn;
 
 /// Which transaction records belong to.
 #[derive(Debug, Default)]
@@ -186,7 +187,7 @@ impl RecordProducer {
             state.transaction.turn = Some(outcome.clone());
             tag
         };
-        tokio::spawn(async move {
+        spawn(async move {
             let committed = shared.turn(tag + 1).await;
             // Nobody may be waiting.
             let _ = tell.send(Some(committed));

@@ -1,6 +1,6 @@
 //! One partition's log: segments of batches, producers, last stable offset, aborted transactions.
 //!
-//! There is one replica, so the high watermark is always the log end offset.
+//! What is in the log is on every replica, so the high watermark is always the log end offset.
 
 pub(crate) mod batch;
 mod compaction;
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use millstream_protocol::messages::AbortedTransaction;
 use millstream_protocol::{IsolationLevel, ProducerIdAndEpoch};
 
+use super::nodes::Leadership;
 use super::storage::whole_batches;
 use batch::{BatchInfo, Marker};
 pub(crate) use compaction::{CompactionRules, for_each_record};
@@ -52,10 +53,11 @@ pub(crate) struct PartitionLog {
     pub(crate) producers: ProducerStates,
     aborted: Vec<AbortedEntry>,
     horizons: compaction::DeleteHorizons,
+    pub(crate) leadership: Leadership,
 }
 
 impl PartitionLog {
-    /// An empty log that begins at offset 0.
+    /// An empty log that begins at offset 0, and that nobody leads yet.
     pub(crate) fn new() -> Self {
         Self {
             segments: vec![Segment::default()],
@@ -65,6 +67,7 @@ impl PartitionLog {
             producers: ProducerStates::default(),
             aborted: Vec::new(),
             horizons: compaction::DeleteHorizons::new(),
+            leadership: Leadership { node: None, epoch: 0 },
         }
     }
 
@@ -126,6 +129,19 @@ impl PartitionLog {
     ) -> Appended {
         let bytes = batch::marker_batch(marker, identity, timestamp);
         self.append(bytes, leader_epoch, segment_bytes)
+    }
+
+    /// The log without what lies at `end` and behind it.
+    pub(crate) fn truncated(&self, end: i64, segment_bytes: usize) -> Self {
+        let mut log = Self::new();
+        log.leadership = self.leadership;
+        for (segment, entry) in self.batches().take_while(|(_, entry)| entry.base_offset < end) {
+            let bytes = segment.batch(entry);
+            if let Some(info) = BatchInfo::parse(bytes) {
+                log.push(bytes, &info, segment_bytes);
+            }
+        }
+        log
     }
 
     fn push(&mut self, bytes: &[u8], info: &BatchInfo, segment_bytes: usize) {

@@ -1,12 +1,12 @@
 //! Encodes the elements of one worker straight into the batches that go to the brokers.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use millstream_protocol::TopicPartition;
 use millstream_protocol::producer::partition_for_key;
 use millstream_protocol::records::{Appended, BatchBuilder, RecordView};
 use millstream_protocol_client::Producer;
+use millstream_protocol_client::surroundings::wall_time_ms;
 
 use super::format::RecordSerializer;
 use super::sink::{DeliveryGuarantee, KafkaSinkDescription, SinkOutput};
@@ -112,9 +112,7 @@ impl RecordTimestamps {
     fn of(self, event_time: i64) -> i64 {
         match self {
             Self::EventTime => event_time.max(-1),
-            Self::Written => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(-1, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
+            Self::Written => wall_time_ms(),
         }
     }
 }

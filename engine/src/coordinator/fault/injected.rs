@@ -5,7 +5,10 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_checkpoint::{Disk, DiskFile, LockOutcome, OpenedFile, RealDisk};
+use millstream_checkpoint::{Disk, DiskFile, LockOutcome, OpenedFile};
+
+#[cfg(feature = "simulation")]
+use millstream_protocol_client::surroundings;
 
 use super::{Mutant, Step};
 
@@ -35,6 +38,10 @@ pub(crate) fn crash_point(step: Step) {
 }
 
 fn crash_at(step: &str) {
+    #[cfg(feature = "simulation")]
+    if let Some(around) = surroundings::current() {
+        return around.passed(step);
+    }
     let Ok(wanted) = std::env::var("MILLSTREAM_CRASH_AT") else { return };
     let (name, count) = wanted.split_once(':').unwrap_or((&wanted, "1"));
     if name == step && Some(passage("crash")) == count.parse().ok() {
@@ -42,13 +49,30 @@ fn crash_at(step: &str) {
     }
 }
 
+/// A row of the decision table was taken. Simulations count them.
+pub(crate) fn decision(row: impl FnOnce() -> String) {
+    #[cfg(feature = "simulation")]
+    if let Some(around) = surroundings::current() {
+        return around.passed(&format!("decision {}", row()));
+    }
+    drop(row);
+}
+
 /// Whether `MILLSTREAM_MUTANT` names this variant.
 pub(crate) fn mutant(mutant: Mutant) -> bool {
+    #[cfg(feature = "simulation")]
+    if let Some(around) = surroundings::current() {
+        return around.has_mutant(&format!("{mutant:?}"));
+    }
     std::env::var("MILLSTREAM_MUTANT").is_ok_and(|name| name == format!("{mutant:?}"))
 }
 
 /// The error of `MILLSTREAM_DISK_FAULT=<step>:<from>-<to>:<io|full>`, at those passages of a disk step.
 fn disk_fault(step: &str) -> io::Result<()> {
+    #[cfg(feature = "simulation")]
+    if let Some(around) = surroundings::current() {
+        return around.disk_fault(step);
+    }
     let Ok(wanted) = std::env::var("MILLSTREAM_DISK_FAULT") else { return Ok(()) };
     let mut parts = wanted.split(':');
     let (Some(name), Some(range), Some(kind)) = (parts.next(), parts.next(), parts.next()) else {
@@ -78,13 +102,13 @@ fn passage(of: &'static str) -> u64 {
     *count
 }
 
-/// The operating system's files, failing where a test says.
-pub(crate) fn disk() -> Arc<dyn Disk> {
-    Arc::new(FaultyDisk)
+/// A disk that fails where a test says.
+pub(crate) fn faulty(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(FaultyDisk(disk))
 }
 
 #[derive(Debug)]
-struct FaultyDisk;
+struct FaultyDisk(Arc<dyn Disk>);
 
 #[derive(Debug)]
 struct FaultyFile {
@@ -129,43 +153,43 @@ impl DiskFile for FaultyFile {
 
 impl Disk for FaultyDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        RealDisk.create_dir_all(path)
+        self.0.create_dir_all(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        RealDisk.list(dir)
+        self.0.list(dir)
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<OpenedFile>> {
-        RealDisk.open(path)
+        self.0.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let kind = kind(path);
         before(kind, "Create")?;
-        Ok(Box::new(FaultyFile { kind, file: RealDisk.create(path)? }))
+        Ok(Box::new(FaultyFile { kind, file: self.0.create(path)? }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         before(kind(from), "Rename")?;
-        RealDisk.rename(from, to)
+        self.0.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         before(kind(path), "Remove")?;
-        RealDisk.remove(path)
+        self.0.remove(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        RealDisk.remove_dir(path)
+        self.0.remove_dir(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         before(kind(dir), "SyncDir")?;
-        RealDisk.sync_dir(dir)
+        self.0.sync_dir(dir)
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<LockOutcome> {
-        RealDisk.try_lock(path)
+        self.0.try_lock(path)
     }
 }

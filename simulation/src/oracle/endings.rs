@@ -1,0 +1,63 @@
+//! How a job may end: with a named error only where a fault of the plan explains it, and never by a panic.
+
+use millstream_checkpoint::{StateError, StoreError};
+use millstream_engine::{JobError, error_chain};
+
+use super::{Oracle, Violation};
+use crate::plan::{FaultKind, Plan};
+
+/// What an ending means for whoever supervises the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was asked to stop, and has.
+    Stopped,
+    /// Something outside was in its way: start it again.
+    Again(String),
+    /// Another process owns the job, or its directory is not the newest: leave it.
+    Fenced(String),
+    /// It does not trust its files.
+    Damaged(String),
+}
+
+/// Exit codes of the README.
+const STATE: u8 = 73;
+const FENCED: u8 = 76;
+const UNAVAILABLE: u8 = 69;
+const FAILED: u8 = 1;
+
+/// Judges an ending.
+///
+/// # Errors
+///
+/// A named stop that nothing in the plan explains, or an error that must not happen.
+pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violation> {
+    let error = match result {
+        Ok(()) => return Ok(Ending::Stopped),
+        Err(error) => error,
+    };
+    let text = error_chain(&error);
+    match error.exit_code() {
+        UNAVAILABLE | FAILED => Ok(Ending::Again(text)),
+        FENCED if plan.allows_takeover() => Ok(Ending::Fenced(text)),
+        STATE if disk_error_is_planned(&error, plan) => Ok(Ending::Again(text)),
+        STATE if plan.allows_damage() => Ok(Ending::Damaged(text)),
+        STATE if plan.allows_takeover() => Ok(Ending::Fenced(text)),
+        code => Err(Violation::new(Oracle::Endings, format!("exit code {code}: {text}"))),
+    }
+}
+
+/// A full disk may end a process that has only begun, a failed fsync any.
+fn disk_error_is_planned(error: &JobError, plan: &Plan) -> bool {
+    let plans = |wanted: fn(&FaultKind) -> bool| plan.faults.iter().any(|f| wanted(&f.kind));
+    let full = plans(|kind| matches!(kind, FaultKind::DiskFull { .. }));
+    let fails = plans(|kind| matches!(kind, FaultKind::SyncFails { .. }));
+    match error {
+        JobError::State(error) => {
+            (full && error.is_no_space())
+                || (fails && matches!(error, StateError::Io { .. } | StateError::Poisoned { .. }))
+        }
+        JobError::Store(StoreError::NoSpace { .. }) => full,
+        JobError::GaveUp { source, .. } => disk_error_is_planned(source, plan),
+        _ => false,
+    }
+}

@@ -1,0 +1,270 @@
+//! Faults, one by one.
+
+use std::fmt;
+
+pub use crate::process::Crash;
+
+/// One fault at a point in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Milliseconds from the beginning.
+    pub at_ms: u64,
+    /// What happens.
+    pub kind: FaultKind,
+}
+
+/// A fault. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// Every connection to a broker, or to all, breaks.
+    Cut {
+        /// The broker, or all.
+        node: Option<i32>,
+    },
+    /// Nothing passes between processes and a broker, or all, in the given directions.
+    Block {
+        /// The broker, or all.
+        node: Option<i32>,
+        /// No request passes.
+        up: bool,
+        /// No answer passes.
+        down: bool,
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// A broker dies and comes back.
+    CrashBroker {
+        /// The broker.
+        node: i32,
+        /// How long it is down.
+        down_ms: u64,
+    },
+    /// A broker stands still (SIGSTOP).
+    FreezeBroker {
+        /// The broker.
+        node: i32,
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// Leaders and coordinators move, in order.
+    Reassign,
+    /// Compacted topics are compacted.
+    Compact,
+    /// The job's process is killed.
+    Kill {
+        /// What is left of its disk.
+        crash: Crash,
+        /// How long until it is started again.
+        down_ms: u64,
+    },
+    /// The job's process stands still (SIGSTOP).
+    Stop {
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// The machine's disk has no room.
+    DiskFull {
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// What the process syncs to its disk fails.
+    SyncFails {
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// The machine's clock of the day jumps, back if negative.
+    ClockJump {
+        /// How far.
+        by_ms: i64,
+    },
+    /// A byte of a file of the state directory changes.
+    FlipByte {
+        /// Chooses the file and the byte.
+        choice: u64,
+    },
+    /// A second process is started on a copy of the state directory as it is then.
+    SecondProcess {
+        /// Milliseconds between the copy and the start; the older, the staler.
+        age_ms: u64,
+    },
+    /// A second process is started on an empty directory.
+    EmptyProcess,
+    /// While the process is down, somebody meddles with its files or its ledger.
+    Meddle {
+        /// What is done.
+        what: Meddling,
+        /// Chooses among files and offsets.
+        choice: u64,
+        /// How long until it is done, where it is about something older.
+        age_ms: u64,
+    },
+}
+
+/// What must not be done to a job's files and its ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Meddling {
+    /// META is removed.
+    RemoveMeta,
+    /// A file of the directory is removed.
+    RemoveFile,
+    /// The whole directory is replaced by an older copy.
+    OlderCopy,
+    /// META is replaced by an older one.
+    OlderMeta,
+    /// One file gets the content of another.
+    SwapFiles,
+    /// A delta file is removed.
+    RemoveDelta,
+    /// The newest delta file is replaced by a valid one with another content.
+    ForgeDelta,
+    /// META and delta files are replaced by older ones, the store stays.
+    NewerStore,
+    /// META is removed, and the ledger loses all its records.
+    RemoveMetaAndLedger,
+    /// The ledger loses its last records, as in an unclean election.
+    LoseLedgerEnd,
+    /// The ledger loses all its records.
+    EmptyLedger,
+    /// The ledger topic is deleted.
+    DeleteLedger,
+    /// The ledger topic is deleted and made again.
+    RecreateLedger,
+    /// Another job writes to the ledger.
+    ForeignRecord,
+}
+
+impl Meddling {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::RemoveMeta,
+        Self::RemoveFile,
+        Self::OlderCopy,
+        Self::OlderMeta,
+        Self::SwapFiles,
+        Self::RemoveDelta,
+        Self::ForgeDelta,
+        Self::NewerStore,
+        Self::RemoveMetaAndLedger,
+        Self::LoseLedgerEnd,
+        Self::EmptyLedger,
+        Self::DeleteLedger,
+        Self::RecreateLedger,
+        Self::ForeignRecord,
+    ];
+
+    /// Whether it is about the ledger.
+    #[must_use]
+    pub fn is_of_ledger(self) -> bool {
+        self >= Self::RemoveMetaAndLedger
+    }
+}
+
+impl FaultKind {
+    /// Whether it starts another process of the same job.
+    #[must_use]
+    pub fn starts_another_process(&self) -> bool {
+        matches!(self, Self::SecondProcess { .. } | Self::EmptyProcess)
+    }
+
+    /// A name for counting.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cut { .. } => "connections cut",
+            Self::Block { up: true, down: true, .. } => "network partition",
+            Self::Block { .. } => "half-open connections",
+            Self::CrashBroker { .. } => "broker crash",
+            Self::FreezeBroker { .. } => "broker frozen",
+            Self::Reassign => "leaders moved",
+            Self::Compact => "compaction",
+            Self::Kill { .. } => "process killed",
+            Self::Stop { .. } => "process stopped (SIGSTOP)",
+            Self::DiskFull { .. } => "disk full",
+            Self::SyncFails { .. } => "fsync failed",
+            Self::ClockJump { .. } => "clock jump",
+            Self::FlipByte { .. } => "byte flipped",
+            Self::SecondProcess { .. } => "second process on a copy",
+            Self::EmptyProcess => "second process on nothing",
+            Self::Meddle { .. } => "files or ledger meddled with",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let broker = |node: &Option<i32>| {
+            node.map_or("all brokers".to_owned(), |node| format!("broker {node}"))
+        };
+        match self {
+            Self::Cut { node } => write!(f, "connections to {} break", broker(node)),
+            Self::Block { node, up, down, lasts_ms } => {
+                let what = match (up, down) {
+                    (true, false) => "no request",
+                    (false, true) => "no answer",
+                    _ => "nothing",
+                };
+                write!(f, "{what} passes to or from {} for {lasts_ms} ms", broker(node))
+            }
+            Self::CrashBroker { node, down_ms } => {
+                write!(f, "broker {node} dies, for {down_ms} ms")
+            }
+            Self::FreezeBroker { node, lasts_ms } => {
+                write!(f, "broker {node} stands still for {lasts_ms} ms")
+            }
+            Self::Reassign => f.write_str("leaders and coordinators move"),
+            Self::Compact => f.write_str("compaction"),
+            Self::Kill { crash, down_ms } => {
+                write!(f, "the process is killed ({crash:?}), down for {down_ms} ms")
+            }
+            Self::Stop { lasts_ms } => write!(f, "the process stands still for {lasts_ms} ms"),
+            Self::DiskFull { lasts_ms } => write!(f, "the disk is full for {lasts_ms} ms"),
+            Self::SyncFails { lasts_ms } => write!(f, "fsync fails for {lasts_ms} ms"),
+            Self::ClockJump { by_ms } => write!(f, "the clock jumps by {by_ms} ms"),
+            Self::FlipByte { choice } => write!(f, "a byte flips on the disk (choice {choice})"),
+            Self::SecondProcess { age_ms } => {
+                write!(f, "a second process on a copy that is {age_ms} ms old")
+            }
+            Self::EmptyProcess => f.write_str("a second process on an empty directory"),
+            Self::Meddle { what, choice, age_ms } => {
+                write!(f, "meddling: {what:?} (choice {choice}), {age_ms} ms old")
+            }
+        }
+    }
+}
+
+/// How one start of the job's process ends, if nothing else ends it before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// What kills it.
+    pub death: Death,
+    /// What is left of its disk.
+    pub crash: Crash,
+    /// How long until it is started again, in milliseconds.
+    pub down_ms: u64,
+    /// A byte of its files changes while it is down.
+    pub flips_byte: bool,
+}
+
+/// What kills a process from within.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// After so many polls of its tasks: at any await.
+    AtPoll(u64),
+    /// At the n-th passage (from 1) of a named crash point.
+    AtPlace(String, u64),
+    /// In the middle of the n-th operation (from 1) that changes its disk.
+    AtDiskOperation(u64),
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.death {
+            Death::AtPoll(n) => write!(f, "dies at poll {n}")?,
+            Death::AtPlace(place, n) => write!(f, "dies at {place}, passage {n}")?,
+            Death::AtDiskOperation(n) => write!(f, "dies in disk operation {n}")?,
+        }
+        write!(f, " ({:?}), down for {} ms", self.crash, self.down_ms)?;
+        if self.flips_byte { f.write_str(", a byte flips meanwhile") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,135 @@
+//! Whoever starts the job again, as systemd or Kubernetes would.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::stage::{Fate, Running, Stage};
+use crate::job::counting;
+use crate::oracle::endings::{Ending, judge};
+use crate::oracle::{Oracle, Violation};
+use crate::plan::{Crash, Death};
+use crate::process;
+
+/// Pause before a job that has ended with an error is started again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Starts supervising a machine.
+pub(super) fn revive(stage: &Rc<Stage>, index: usize) {
+    if let Some(host) = stage.machines.borrow_mut().get_mut(index) {
+        host.fate = Fate::Supervised;
+    }
+    tokio::task::spawn_local(supervise(Rc::clone(stage), index));
+}
+
+/// Of several processes all may have given up in favour of another: then somebody starts one again, each in its turn.
+pub(super) fn revive_if_all_are_gone(stage: &Rc<Stage>) {
+    let machines = stage.machines.borrow();
+    let gone = |fate| fate == Fate::Fenced || fate == Fate::Damaged;
+    if !machines.iter().all(|host| gone(host.fate)) {
+        return;
+    }
+    let count = machines.len();
+    drop(machines);
+    let index = stage.next_revived.get() % count;
+    stage.next_revived.set(index + 1);
+    let fate = stage.machines.borrow().get(index).map(|host| host.fate);
+    if fate == Some(Fate::Fenced) {
+        revive(stage, index);
+    }
+}
+
+/// Between two looks at whether a machine may be used again.
+const HELD: Duration = Duration::from_millis(5);
+
+async fn supervise(stage: Rc<Stage>, index: usize) {
+    loop {
+        if stage.violation().is_some() {
+            return;
+        }
+        match one_life(&stage, index).await {
+            Ok(Some(pause)) => tokio::time::sleep(pause).await,
+            Ok(None) => return,
+            Err(violation) => return stage.fail(violation),
+        }
+    }
+}
+
+/// From a start to an end; the pause before the next start, if there is one.
+async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, Violation> {
+    let broken = |text: String| Violation::new(Oracle::Endings, text);
+    let setting = stage.setting().map_err(broken)?;
+    let job = counting(&setting).map_err(|error| broken(error.to_string()))?;
+    while stage.machines.borrow().get(index).is_some_and(|host| host.held) {
+        tokio::time::sleep(HELD).await;
+    }
+    let (process, job, life) = {
+        let mut machines = stage.machines.borrow_mut();
+        let Some(host) = machines.get_mut(index) else { return Ok(None) };
+        let planned = index == 0 && !stage.healed.get();
+        let life = stage.plan.lives.get(host.starts).filter(|_| planned).cloned();
+        host.starts += 1;
+        stage.corrupt(&host.machine);
+        let (process, job) = host.machine.start(job, stage.habits(), fate(life.as_ref()));
+        process.set_disk_full(host.disk_full);
+        host.running = Some(Running {
+            process: process.clone(),
+            monitor: job.monitor.clone(),
+            stopper: Box::new(job.stopper()),
+            told: false,
+        });
+        (process, job, life)
+    };
+    let result = process.run(job.run).await;
+    stage.count_passed(&process);
+    if let Some(text) = process.panicked() {
+        return Err(Violation::new(Oracle::Endings, text));
+    }
+    let mut machines = stage.machines.borrow_mut();
+    let Some(host) = machines.get_mut(index) else { return Ok(None) };
+    host.running = None;
+    let Some(result) = result else {
+        let planned = life.map(|life| (life.crash, life.down_ms, life.flips_byte));
+        let (crash, down_ms, flips) = match host.killed.take() {
+            Some((crash, down_ms)) => (crash, down_ms, false),
+            None => planned.unwrap_or((Crash::Process, 0, false)),
+        };
+        host.machine.crashed(crash);
+        stage.count(format!("left as after {crash:?}"));
+        drop(machines);
+        if flips {
+            let choice = stage.random.borrow_mut().next();
+            super::faults::flip_byte(stage, index, choice);
+        }
+        return Ok(Some(Duration::from_millis(down_ms)));
+    };
+    host.machine.crashed(Crash::Process);
+    let name = host.machine.name().clone();
+    let ending = judge(result, &stage.plan)?;
+    stage.history.note(&name, || format!("ends: {ending:?}"));
+    let fate = match ending {
+        Ending::Stopped if stage.stopping.get() => Fate::Ended,
+        Ending::Stopped => {
+            return Err(Violation::new(Oracle::Endings, "the job ended though nobody asked it to"));
+        }
+        Ending::Again(_) => {
+            stage.count("started again after an error");
+            return Ok(Some(PAUSE));
+        }
+        Ending::Fenced(_) => Fate::Fenced,
+        Ending::Damaged(_) => Fate::Damaged,
+    };
+    stage.count(format!("ended as {fate:?}"));
+    host.fate = fate;
+    Ok(None)
+}
+
+fn fate(life: Option<&crate::plan::Life>) -> process::Fate {
+    let mut fate = process::Fate::default();
+    match life.map(|life| &life.death) {
+        None => {}
+        Some(Death::AtPoll(n)) => fate.at_poll = Some(*n),
+        Some(Death::AtPlace(place, n)) => fate.at_place = Some((place.clone(), *n)),
+        Some(Death::AtDiskOperation(n)) => fate.at_disk_operation = Some(*n),
+    }
+    fate
+}
