@@ -15,7 +15,7 @@ use millstream_engine::state::{
     ReducingStateDescriptor, RuntimeContext, ValueState, ValueStateDescriptor,
 };
 use millstream_engine::time::WatermarkStrategy;
-use millstream_engine::{Cause, Job, JobError, OperatorError};
+use millstream_engine::{Cause, Job, JobError, OperatorError, Resolution};
 
 /// One input record: the text `key:number`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +68,8 @@ pub struct Setting {
     pub checkpoint_interval: Duration,
     /// Whether it ends with the input as it is when the job starts; else it ends when it is stopped.
     pub bounded: bool,
+    /// Somebody's word about a state and a ledger that do not fit together.
+    pub resolution: Option<Resolution>,
 }
 
 /// Counts the records of each key and writes each count.
@@ -81,10 +83,15 @@ pub fn counting(setting: &Setting) -> Result<Job, JobError> {
         .bounded(setting.bounded.then(OffsetsInitializer::latest))
         .deserializer(Text);
     let sink = KafkaSink::new(setting.kafka.clone()).topic(setting.output.clone()).serializer(Text);
-    let environment = StreamExecutionEnvironment::new(setting.name.clone())
+    let mut environment = StreamExecutionEnvironment::new(setting.name.clone())
         .parallelism(setting.parallelism)
         .max_parallelism(4)
         .checkpoint_interval(setting.checkpoint_interval);
+    match setting.resolution {
+        None => {}
+        Some(Resolution::AdoptLocal) => environment = environment.adopt_local(),
+        Some(Resolution::AcceptRewind) => environment = environment.accept_rewind(),
+    }
     environment
         .from_source(source, WatermarkStrategy::no_watermarks())
         .uid("events")

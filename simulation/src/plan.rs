@@ -36,6 +36,8 @@ pub struct Plan {
     pub faults: Vec<Fault>,
     /// When faults end and everything is mended, in milliseconds.
     pub heal_ms: u64,
+    /// Somebody takes the way out that the job names when it stops because files or ledger were meddled with.
+    pub resolves: bool,
     /// Rules of the product that are left out.
     pub mutants: BTreeSet<String>,
 }
@@ -129,6 +131,9 @@ impl fmt::Display for Plan {
         )?;
         if self.network != NetworkSettings::calm() {
             writeln!(f, "  network: {:?}", self.network)?;
+        }
+        if self.resolves {
+            writeln!(f, "  the way out that the job names is taken")?;
         }
         if !self.mutants.is_empty() {
             writeln!(f, "  left out: {:?}", self.mutants)?;

@@ -65,6 +65,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     add(&|plan| plan.job.keys = 1);
     add(&|plan| plan.job.partitions = 1);
     add(&|plan| plan.job.parallelism = 1);
+    add(&|plan| plan.resolves = false);
     add(&|plan| plan.reorder_one_in = 0);
     add(&|plan| plan.slow_one_in = 0);
     add(&|plan| plan.network.spike_one_in = 0);

@@ -1,5 +1,7 @@
 //! Each oracle fails for a wrong variant of the product, within 10,000 seeds; and the plan that shows it shrinks.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::num::NonZeroUsize;
 
 use millstream_simulation::batch::run_seeds;

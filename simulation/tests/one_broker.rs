@@ -172,6 +172,7 @@ fn setting(bounded: bool) -> Setting {
         parallelism: 2,
         checkpoint_interval: Duration::from_millis(50),
         bounded,
+        resolution: None,
     }
 }
 

@@ -177,7 +177,9 @@ impl World {
         }
         let cut = self.random.chance(settings.cut_one_in);
         let kept = if cut { bytes.slice(..cut_at(&mut self.random, bytes.len())) } else { bytes };
-        let arrives = now + settings.latency(&mut self.random);
+        let slow = self.links.slow_ms(&connection.process);
+        let far = if slow == 0 { 0 } else { self.random.within(slow / 2..=slow) * 1000 };
+        let arrives = now + settings.latency(&mut self.random) + far;
         let due = connection.up.push(arrives, Piece::Bytes(kept));
         self.schedule(due, Event::Due(id, Direction::Up));
         if cut {

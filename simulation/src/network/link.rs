@@ -83,22 +83,33 @@ impl fmt::Display for Blocked {
 pub(crate) struct Links {
     pub(crate) settings: NetworkSettings,
     blocks: Vec<(Blocked, u64)>,
+    /// Processes that are far away, with the milliseconds that their requests take at most.
+    slow: BTreeMap<ProcessName, u64>,
     /// How many connections each broker has had; part of their names in a history.
     pub(super) opened: BTreeMap<i32, u64>,
 }
 
 impl Links {
     pub(super) fn new(settings: NetworkSettings) -> Self {
-        Self { settings, blocks: Vec::new(), opened: BTreeMap::new() }
+        Self { settings, blocks: Vec::new(), slow: BTreeMap::new(), opened: BTreeMap::new() }
+    }
+
+    pub(super) fn slow_down(&mut self, process: ProcessName, by_ms: u64) {
+        self.slow.insert(process, by_ms);
+    }
+
+    pub(super) fn slow_ms(&self, process: &ProcessName) -> u64 {
+        self.slow.get(process).copied().unwrap_or(0)
     }
 
     pub(super) fn block(&mut self, blocked: Blocked, until: u64) {
         self.blocks.push((blocked, until));
     }
 
-    /// All blocks end now; what they hold back has its time already, which comes.
+    /// All blocks end now, and nobody is far away any more; what they hold back has its time already, which comes.
     pub(super) fn unblock(&mut self, now: u64) {
         self.blocks.retain(|(_, until)| *until <= now);
+        self.slow.clear();
     }
 
     /// Until when nothing passes there, if nothing does now.

@@ -173,6 +173,14 @@ impl Network {
         });
     }
 
+    /// From now on each request of `process` is under way for up to `by_ms` longer, at least half of that.
+    pub fn slow_down(&self, process: &ProcessName, by_ms: u64) {
+        self.with(|world, _| {
+            world.history.note(process, || format!("its requests take up to {by_ms} ms longer"));
+            world.links.slow_down(Arc::clone(process), by_ms);
+        });
+    }
+
     /// Ends all blocks.
     pub fn unblock(&self) {
         self.with(|world, now| world.links.unblock(now));

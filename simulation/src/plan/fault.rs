@@ -87,6 +87,8 @@ pub enum FaultKind {
     SecondProcess {
         /// Milliseconds between the copy and the start; the older, the staler.
         age_ms: u64,
+        /// Its requests are under way for up to so much longer; 0 for not at all.
+        slow_ms: u64,
     },
     /// A second process is started on an empty directory.
     EmptyProcess,
@@ -222,8 +224,8 @@ impl fmt::Display for FaultKind {
             Self::SyncFails { lasts_ms } => write!(f, "fsync fails for {lasts_ms} ms"),
             Self::ClockJump { by_ms } => write!(f, "the clock jumps by {by_ms} ms"),
             Self::FlipByte { choice } => write!(f, "a byte flips on the disk (choice {choice})"),
-            Self::SecondProcess { age_ms } => {
-                write!(f, "a second process on a copy that is {age_ms} ms old")
+            Self::SecondProcess { age_ms, slow_ms } => {
+                write!(f, "a second process on a copy that is {age_ms} ms old, {slow_ms} ms away")
             }
             Self::EmptyProcess => f.write_str("a second process on an empty directory"),
             Self::Meddle { what, choice, age_ms } => {

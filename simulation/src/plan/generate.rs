@@ -115,6 +115,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         lives,
         faults,
         heal_ms,
+        resolves: random.chance(2),
         mutants: BTreeSet::new(),
     }
 }
@@ -257,14 +258,16 @@ fn faults(random: &mut Random, heal_ms: u64, brokers: i32) -> Vec<Fault> {
 
 /// What is about one file only is drawn more often: it has to meet the moment at which that file counts.
 fn meddling(random: &mut Random) -> Meddling {
-    const MORE: [Meddling; 7] = [
+    const MORE: [Meddling; 9] = [
         Meddling::RemoveDelta,
         Meddling::ForgeDelta,
         Meddling::NewerStore,
         Meddling::RemoveMetaAndLedger,
         Meddling::LoseLedgerEnd,
         Meddling::EmptyLedger,
-        Meddling::SwapFiles,
+        Meddling::ForgeDelta,
+        Meddling::LoseLedgerEnd,
+        Meddling::ForeignRecord,
     ];
     let all: &[Meddling] = if random.chance(2) { &MORE } else { &Meddling::ALL };
     *random.pick(all).unwrap_or(&Meddling::RemoveMeta)
@@ -297,9 +300,10 @@ fn fault(random: &mut Random, kind: Kind, brokers: i32) -> FaultKind {
             FaultKind::ClockJump { by_ms: if random.chance(2) { far } else { -far } }
         }
         Kind::FlipByte => FaultKind::FlipByte { choice: random.next() },
-        Kind::SecondProcess => {
-            FaultKind::SecondProcess { age_ms: *random.pick(&[0, 0, 50, 400]).unwrap_or(&0) }
-        }
+        Kind::SecondProcess => FaultKind::SecondProcess {
+            age_ms: *random.pick(&[0, 0, 50, 400]).unwrap_or(&0),
+            slow_ms: *random.pick(&[0, 0, 20, 100, 300]).unwrap_or(&0),
+        },
         Kind::EmptyProcess => FaultKind::EmptyProcess,
         Kind::Meddle => FaultKind::Meddle {
             what: meddling(random),

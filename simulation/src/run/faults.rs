@@ -93,10 +93,13 @@ fn happen(stage: &Rc<Stage>, kind: &FaultKind) {
             }
         }
         FaultKind::FlipByte { choice } => flip_byte(stage, 0, *choice),
-        FaultKind::SecondProcess { age_ms } => {
+        FaultKind::SecondProcess { age_ms, slow_ms } => {
             let mut copy = None;
             with_job(stage, |host| copy = Some(host.machine.copy("copy")));
             if let Some(machine) = copy {
+                if *slow_ms > 0 {
+                    network.slow_down(machine.name(), *slow_ms);
+                }
                 start_later(stage, machine, Duration::from_millis(*age_ms));
             }
         }

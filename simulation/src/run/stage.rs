@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use millstream_engine::kafka::ClientConfig;
-use millstream_engine::{JobMonitor, Phase};
+use millstream_engine::{JobMonitor, Phase, Resolution};
 use millstream_protocol::TopicPartition;
 
 use crate::cluster::{Brokers, InputRecord};
@@ -53,6 +53,8 @@ pub(super) struct Host {
     pub(super) disk_full: bool,
     /// Somebody is at the machine: it is not started until they are done.
     pub(super) held: bool,
+    /// The word with which the next start goes on from what does not fit together.
+    pub(super) resolution: Option<Resolution>,
 }
 
 /// A process that runs.
@@ -82,6 +84,8 @@ pub(super) struct Stage {
     pub(super) stopping: Cell<bool>,
     /// All input is there.
     pub(super) fed: Cell<bool>,
+    /// Somebody's word was given: output may be there twice from now on, as the product says then.
+    pub(super) resolved: Cell<bool>,
     pub(super) coverage: RefCell<BTreeMap<String, u64>>,
     violation: RefCell<Option<Violation>>,
     input: Vec<Event>,
@@ -114,6 +118,7 @@ impl Stage {
             healed: Cell::default(),
             stopping: Cell::default(),
             fed: Cell::default(),
+            resolved: Cell::default(),
             coverage: RefCell::default(),
             violation: RefCell::default(),
             input,
@@ -135,6 +140,7 @@ impl Stage {
             parallelism: job.parallelism,
             checkpoint_interval: Duration::from_millis(job.checkpoint_interval_ms),
             bounded: false,
+            resolution: None,
         })
     }
 
@@ -260,6 +266,7 @@ impl Host {
             killed: None,
             disk_full: false,
             held: false,
+            resolution: None,
         }
     }
 }
