@@ -54,6 +54,15 @@ class Reader:
     def list(self, item):
         return [item() for _ in range(self.number("I"))]
 
+    def varint(self):
+        value = shift = 0
+        while True:
+            byte = self.number("B")
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
     def end(self):
         check(self.at == len(self.data), "bytes are left over")
 
@@ -118,10 +127,31 @@ def entries(data, savepoint, saved):
     return found
 
 
+def decoded(key, value, timer):
+    """An entry of a process function's state."""
+    k, v = Reader(bytes.fromhex(key)), Reader(bytes.fromhex(value))
+    entry = {"group": k.number("H")}
+    if timer:
+        entry["time"] = k.number("Q") - (1 << 63)
+    entry["key"] = k.take(k.varint()).hex()
+    entry["namespace"] = k.take(k.varint()).hex()
+    entry["rest"] = k.data[k.at:].hex()
+    if timer:
+        check(not v.data and not entry["rest"], "a timer has no more than its key")
+    else:
+        entry["expiry"] = v.varint()
+        entry["value"] = v.data[v.at:].hex()
+    return entry
+
+
 folder = sys.argv[1]
 with open(os.path.join(folder, "SAVEPOINT"), "rb") as file:
     savepoint = manifest(file.read())
 for index, saved in enumerate(savepoint["states"]):
     with open(os.path.join(folder, f"state-{index:05}.data"), "rb") as file:
         saved["content"] = entries(file.read(), savepoint, saved)
+    kind = next(o["kind"] for o in savepoint["operators"] if o["uid"] == saved["operator"])
+    if kind == "process":
+        timer = saved["state"].startswith("timers/")
+        saved["decoded"] = [decoded(key, value, timer) for key, value in saved["content"]]
 json.dump(savepoint, sys.stdout)

@@ -45,6 +45,7 @@
 //! [`LayeredState::persist`], [`StateDirectory::write_meta`], [`StateDirectory::delete_applied`].
 
 mod codec;
+mod control;
 mod decide;
 mod delta;
 mod directory;
@@ -65,6 +66,9 @@ mod store;
 mod format_tests;
 
 pub use codec::{FormatError, STRING_BYTES_MAX};
+pub use control::{
+    ControlAnswer, ControlClient, ControlError, ControlRequest, ControlServer, SavepointTaken,
+};
 pub use decide::{
     Decision, Facts, FencedReason, GivenUp, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
     OwnershipPhase, RecoveryPoint, ReplayPlan, Resolution, ResolutionRefused, Resolved,

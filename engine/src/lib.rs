@@ -62,7 +62,7 @@ pub use connector::kafka;
 #[doc(hidden)]
 pub use coordinator::SimulatedJob;
 #[cfg(feature = "fault-injection")]
-pub use coordinator::fault::crash_points;
+pub use coordinator::fault::{crash_points, restore_crash_points, savepoint_crash_points};
 pub use coordinator::{
     CheckpointStatistics, CheckpointStatus, CheckpointTrigger, Job, JobError, JobHandle,
     JobMonitor, JobSnapshot, LedgerTopicError, LedgerView, Phase, RestartHistory, RestartKind,

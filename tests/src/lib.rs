@@ -4,6 +4,7 @@
 //! - [`keyed_state`]: a job with every kind of state and timers, and what it must write.
 //! - [`records`]: records written and read by our client, for comparison with Java's.
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
+//! - [`Topics`]: topics of any cluster.
 //! - [`raw_producer`]: what no well-behaved client sends.
 //! - [`random`]: one seed per test, printed, taken back from the environment.
 //! - [`wait`]: waiting for a condition with a deadline.
@@ -23,7 +24,9 @@ mod local_broker;
 pub mod random;
 pub mod raw_producer;
 pub mod records;
+mod topics;
 pub mod wait;
 pub mod wire;
 
 pub use local_broker::LocalBroker;
+pub use topics::Topics;

@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_dev_broker::{FaultAction, FaultRule, Occurrence};
 use millstream_engine::api::{RestartStrategy, StreamExecutionEnvironment, fold};
@@ -398,4 +398,47 @@ fn a_pause_between_checkpoints_is_kept() {
         // Milliseconds are cut off in three places.
         assert!(u128::from(begun) + 3 >= pause.as_millis() + end_to_end, "{before:?} {after:?}");
     }
+}
+
+#[test]
+fn many_changed_bytes_are_committed_long_before_the_interval() {
+    let stage = Stage::new();
+    // The longest that a transaction's timeout allows.
+    let interval = Duration::from_secs(20);
+    let job = |dirty_bytes: usize| {
+        move |env: StreamExecutionEnvironment| {
+            env.checkpoint_interval(interval).checkpoint_dirty_bytes(dirty_bytes)
+        }
+    };
+    let begun = Instant::now();
+    let handle = stage.start(false, job(1), |number| number);
+    wait_until("the sums are committed", LIMIT, || {
+        stage.broker.read("sums", 1).len() == NUMBERS as usize
+    });
+    // Each wave of changes is committed for the same reason.
+    for wave in 1..4 {
+        stage.write(wave * NUMBERS..(wave + 1) * NUMBERS);
+        wait_until("the next sums are committed", LIMIT, || {
+            stage.broker.read("sums", 1).len() == ((wave + 1) * NUMBERS) as usize
+        });
+    }
+    let triggers: Vec<_> = handle.checkpoints().iter().map(|taken| taken.trigger).collect();
+    assert!(triggers.len() >= 4, "{triggers:?}");
+    assert!(triggers.iter().all(|trigger| *trigger == CheckpointTrigger::DirtyBytes));
+    assert!(begun.elapsed() < interval, "the machine was too slow: the interval has passed");
+    handle.stop();
+    handle.wait().expect("it stops");
+    stage.assert_sums(4 * NUMBERS);
+
+    // Below the limit nothing is committed before the stop.
+    let handle = stage.start(false, job(1 << 20), |number| number);
+    let monitor = handle.monitor();
+    stage.write(4 * NUMBERS..5 * NUMBERS);
+    wait_until("all is read", LIMIT, || monitor.snapshot().records_in == NUMBERS);
+    assert_eq!(handle.checkpoints(), []);
+    handle.stop();
+    handle.wait().expect("it stops");
+    let triggers: Vec<_> = monitor.checkpoints().iter().map(|taken| taken.trigger).collect();
+    assert_eq!(triggers, [CheckpointTrigger::Requested]);
+    stage.assert_sums(5 * NUMBERS);
 }

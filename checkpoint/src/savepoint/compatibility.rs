@@ -145,13 +145,18 @@ pub fn plan_restore(
     }
     let watermarks = savepoint.watermarks.iter();
     plan.watermarks = watermarks
-        .filter(|(uid, watermark)| *watermark != i64::MAX && job.operator(uid).is_some())
+        .filter(|(name, time)| *time != i64::MAX && job.operator(operator_of(name)).is_some())
         .cloned()
         .collect();
     if !plan.not_restored.is_empty() && !allow_non_restored_state {
         return Err(IncompatibleSavepoint::NonRestoredState { items: plan.not_restored });
     }
     Ok(plan)
+}
+
+/// The operator that a watermark is of. Its processing time is kept beside it, under the uid and what follows a zero byte.
+fn operator_of(name: &str) -> &str {
+    name.split('\0').next().unwrap_or(name)
 }
 
 /// Whether the job has the state, with the same schema.

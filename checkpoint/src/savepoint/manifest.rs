@@ -37,7 +37,11 @@ impl SavepointTrigger {
         }
     }
 
-    fn encode(self) -> u8 {
+    pub(crate) fn decode(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    pub(crate) fn encode(self) -> u8 {
         match self {
             Self::Live => 0,
             Self::Stop => 1,
@@ -187,7 +191,7 @@ impl SavepointManifest {
             created_ms: body.i64()?,
             program: body.string()?.as_ref().to_owned(),
             trigger: {
-                let trigger = SavepointTrigger::ALL.get(usize::from(body.u8()?)).copied();
+                let trigger = SavepointTrigger::decode(body.u8()?);
                 trigger.ok_or_else(|| body.invalid("its trigger is unknown"))?
             },
             description: JobDescription::decode_body(&mut body)?,

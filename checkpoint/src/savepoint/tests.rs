@@ -423,9 +423,15 @@ fn a_changed_schema_is_refused_with_the_field_even_if_state_may_be_left_behind()
     let refused = plan_restore(&saved, &job, true).unwrap_err();
     assert_eq!(refused, IncompatibleSavepoint::MaxParallelism { savepoint: 256, job: 128 });
     // The end of time is not the time of a job that goes on.
-    saved.watermarks = vec![("hours".into(), i64::MAX), ("sum".into(), 4)];
+    // An operator's processing time stands beside its watermark, and goes where the operator goes.
+    saved.watermarks = vec![
+        ("hours".into(), i64::MAX),
+        ("sum".into(), 4),
+        ("sum\0processing-time".into(), 90),
+        ("gone\0processing-time".into(), 90),
+    ];
     let plan = plan_restore(&saved, &description(), false).unwrap();
-    assert_eq!(plan.watermarks, [("sum".to_owned(), 4)]);
+    assert_eq!(plan.watermarks, [("sum".to_owned(), 4), ("sum\0processing-time".to_owned(), 90)]);
 }
 
 #[test]

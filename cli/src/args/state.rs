@@ -82,6 +82,8 @@ pub(crate) struct SavepointArguments {
 pub(crate) enum SavepointCommand {
     /// Take a savepoint of the state directory of a job that does not run
     Create(SavepointCreateArguments),
+    /// Have a running job take a savepoint, and stop after it if asked to
+    Trigger(SavepointTriggerArguments),
     /// List the savepoints in a folder
     List(SavepointListArguments),
     /// Show what savepoints hold
@@ -101,6 +103,24 @@ pub(crate) struct SavepointCreateArguments {
     /// checkpoint is: give -b as well
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SavepointTriggerArguments {
+    #[command(flatten)]
+    pub(crate) directory: DirectoryArguments,
+
+    /// Folder of the savepoint, which the job's process writes; it must not exist yet, its parent must
+    #[arg(value_name = "TARGET")]
+    pub(crate) target: PathBuf,
+
+    /// End the job with it: nothing is processed behind the savepoint
+    #[arg(long)]
+    pub(crate) stop: bool,
+
+    /// End the sources first, so that event time comes to its end and all windows fire
+    #[arg(long, requires = "stop")]
+    pub(crate) drain: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -55,7 +55,8 @@ pub(crate) fn split_rows(positions: &Positions) -> Vec<SplitRow> {
 
 pub(crate) fn watermark_rows(watermarks: &Watermarks) -> Vec<WatermarkRow> {
     let row = |(operator, watermark): &(String, i64)| WatermarkRow {
-        operator: operator.clone(),
+        // An operator's processing time stands under its uid, a zero byte and a word for it.
+        operator: operator.replace('\0', " "),
         watermark: *watermark,
     };
     watermarks.iter().map(row).collect()

@@ -95,15 +95,25 @@ steps! {
     Discarded,
     /// X: the job has recovered in the same process and is about to run.
     RolledBack,
+    /// Restore: RESTORED is durable, the store holds nothing of the savepoint.
+    RestoreBegun,
+    /// Restore: the states are in the store, there is no META.
+    RestoreStored,
+    /// Restore: META is durable, the ledger holds nothing of the new history.
+    RestoreWritten,
+    /// Savepoint: the state is cut, nothing is written.
+    SavepointCut,
+    /// Savepoint: it is durable under its name, nobody has been told.
+    SavepointWritten,
 }
 
 #[cfg(feature = "fault-injection")]
 mod injected;
 
 #[cfg(feature = "fault-injection")]
-pub use injected::crash_points;
+pub(crate) use injected::{crash_point, decision, faulty, faulty_savepoints, mutant};
 #[cfg(feature = "fault-injection")]
-pub(crate) use injected::{crash_point, decision, faulty, mutant};
+pub use injected::{crash_points, restore_crash_points, savepoint_crash_points};
 
 /// Does nothing.
 #[cfg(not(feature = "fault-injection"))]
@@ -125,6 +135,14 @@ pub(crate) const fn mutant(_mutant: Mutant) -> bool {
 /// The disk as it is.
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn faulty(
+    disk: std::sync::Arc<dyn millstream_checkpoint::Disk>,
+) -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
+    disk
+}
+
+/// The disk as it is.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn faulty_savepoints(
     disk: std::sync::Arc<dyn millstream_checkpoint::Disk>,
 ) -> std::sync::Arc<dyn millstream_checkpoint::Disk> {
     disk

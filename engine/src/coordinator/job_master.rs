@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::attempt::{Attempt, Ended, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
+use super::control::ControlDesk;
 use super::error::JobError;
 use super::fault::{Step, crash_point};
 use super::ledger::Ledger;
@@ -94,6 +95,7 @@ impl JobMaster {
             StateDirectory::open_described(self.storage.disk(), &self.state_dir, &description)
         })?);
         crash_point(Step::Locked);
+        let _control = block_in_place(|| ControlDesk::open(&directory, &self.savepoints));
         let resolution = config.resolution;
         let restore = match &self.restore {
             None => None,

@@ -8,7 +8,8 @@
 //!
 //! `schedule` says when a checkpoint is due, `restart` what follows a failure, `resolution` how an operator's word leads out of
 //! a state and a ledger that do not fit. `attempts` runs one after the other, `attempt` runs the workers and takes checkpoints. `recovery` performs the steps R1 to R6 of the commit protocol, `checkpoint` C1 to C6, `maintenance` C7, `ledger` the topic that
-//! decides. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
+//! decides. `savepoint` takes savepoints between two checkpoints, asked for by a thread or, through `control`, by another process;
+//! `restore` begins from one. Everything that chooses between ways to go on is a pure function of `millstream_checkpoint`.
 
 use millstream_checkpoint::RandomError;
 use millstream_protocol_client::surroundings::fill_random;
@@ -16,6 +17,7 @@ use millstream_protocol_client::surroundings::fill_random;
 mod attempt;
 mod attempts;
 mod checkpoint;
+mod control;
 mod error;
 mod exit;
 pub(crate) mod fault;

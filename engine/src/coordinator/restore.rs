@@ -17,6 +17,7 @@ use millstream_checkpoint::{
 use millstream_protocol_client::surroundings::block_in_place;
 
 use super::error::JobError;
+use super::fault::{Step, crash_point};
 use super::ledger::{Ledger, SLOT};
 use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
@@ -121,6 +122,7 @@ impl PreparedRestore {
         new_positions: Positions,
     ) -> Result<(), JobError> {
         directory.begin_restore(restored)?;
+        crash_point(Step::RestoreBegun);
         let place = directory.store_path();
         // Of a restore that was not finished.
         FjallStore::remove(&place)?;
@@ -128,6 +130,7 @@ impl PreparedRestore {
         let report = restore_states(&self.savepoint, &self.plan, &store, restored.at)?;
         // Its files are closed before the job opens them.
         drop(store);
+        crash_point(Step::RestoreStored);
         let mut positions = self.plan.positions.clone();
         positions.extend(new_positions);
         directory.write_meta(&Meta {
@@ -144,6 +147,7 @@ impl PreparedRestore {
             lineage: LineageId(random_id()?),
             fingerprint: directory.fingerprint(),
         })?;
+        crash_point(Step::RestoreWritten);
         tracing::info!(
             "restored {restored} (checkpoint {}) as checkpoint {}: {} states, {} entries",
             restored.savepoint_at.checkpoint,

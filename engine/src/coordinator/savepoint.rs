@@ -9,12 +9,11 @@ use millstream_checkpoint::{
     JobDescription, LayeredState, Meta, RealDisk, SavepointCut, SavepointManifest,
     SavepointTrigger, write_savepoint,
 };
-use millstream_protocol_client::surroundings::{
-    block_in_place, spawn, spawn_blocking, wall_time_ms,
-};
+use millstream_protocol_client::surroundings::{block_in_place, spawn_blocking, wall_time_ms};
 use tokio::sync::Notify;
 
 use super::error::JobError;
+use super::fault::{Step, crash_point, faulty_savepoints};
 
 /// Where requests wait until the coordinator stands between two checkpoints. Requests outlive a rollback, not the job.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +118,7 @@ impl SavepointRequest {
     ) {
         match self.cut(layered, meta, description) {
             // The runtime waits for blocking work when it ends.
-            Ok(cut) => drop(spawn(self.write(cut))),
+            Ok(cut) => drop(self.write(cut)),
             Err(error) => {
                 self.answer(Err(error));
             }
@@ -147,14 +146,19 @@ impl SavepointRequest {
     }
 
     fn write(self, cut: SavepointCut) -> impl Future<Output = bool> + Send {
-        let target = self.target.clone();
-        let written = spawn_blocking(move || write_savepoint(&RealDisk, &target, cut));
+        let written = spawn_blocking(move || {
+            crash_point(Step::SavepointCut);
+            let written =
+                write_savepoint(&*faulty_savepoints(Arc::new(RealDisk)), &self.target, cut);
+            crash_point(Step::SavepointWritten);
+            // From here, so that whoever asked is told also if the job has ended meanwhile.
+            self.answer(written.map_err(JobError::from))
+        });
         async move {
-            let answer = match written.await {
-                Ok(written) => written.map_err(JobError::from),
-                Err(panic) => Err(JobError::Bug { what: format!("writing a savepoint: {panic}") }),
-            };
-            self.answer(answer)
+            written.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "a savepoint was not written");
+                false
+            })
         }
     }
 

@@ -32,6 +32,7 @@ mod keyed_state;
 mod kills;
 mod mutants;
 mod races;
+mod savepoints;
 mod stage;
 mod transaction_versions;
 mod ways_out;

@@ -10,6 +10,7 @@
 )]
 
 mod contents;
+mod crashes;
 mod drained;
 mod job;
 mod restored;

@@ -223,3 +223,83 @@ fn the_ledger_is_shown_beside_the_directory_with_what_a_start_would_do() {
     assert_eq!(there[0]["decision"]["kind"], "resume");
     assert!(there[0]["directory"]["restored_from"].as_str().unwrap().contains("of job sums"));
 }
+
+#[test]
+fn a_running_job_takes_savepoints_for_whoever_asks_from_outside() {
+    let stage = Stage::new();
+    let state = stage.path("state");
+    let state = state.to_str().unwrap();
+    let target = |name: &str| stage.path(name).to_str().unwrap().to_owned();
+    fn command<'a>(state: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        [&["savepoint", "trigger", "--state-dir", state][..], more].concat()
+    }
+    refused(&command(state, &[&target("sp")]), 66, &["no folder"]);
+    let job = stage.job(Program::Sums, 2, "state").start().unwrap();
+    stage.write(&events(0, 300));
+    stage.wait_for_rows(300);
+    let live = target("live");
+    let taken = rows(&command(state, &[&live]));
+    assert_eq!((&taken[0]["job"], &taken[0]["entries"]), (&json!("sums"), &json!(10)));
+    let manifest = assert_consistent(&stage.path("live"), &events(0, 300));
+    assert_eq!(taken[0]["id"], manifest.id.to_string());
+    assert_eq!(taken[0]["checkpoint"], manifest.at.checkpoint.0);
+    // What the job's process says is said here, and does not hurt it.
+    refused(&command(state, &[&live]), 78, &["exists already"]);
+    let nowhere = target("nowhere/sp");
+    refused(&command(state, &["--stop", &nowhere]), 73, &["nowhere"]);
+    refused(&command(state, &["--drain", &target("sp")]), 2, &["--stop"]);
+    stage.write(&events(300, 400));
+    stage.wait_for_rows(400);
+    // The command may stand in another folder than the job.
+    let output = Command::new(binary())
+        .args(command(state, &["--stop", "stopped"]))
+        .current_dir(stage.folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("savepoint of job sums"), "{said}");
+    job.wait().unwrap();
+    let manifest = assert_consistent(&stage.path("stopped"), &events(0, 400));
+    assert_eq!(manifest.trigger.name(), "stop");
+    refused(&command(state, &[&target("late")]), 73, &["no job runs on", "savepoint create"]);
+
+    let job = stage.job(Program::Sums, 1, "restored").from_savepoint(stage.path("stopped"));
+    let job = job.start().unwrap();
+    stage.write(&events(400, 500));
+    stage.wait_for_rows(500);
+    let restored = stage.path("restored");
+    let drained = target("drained");
+    ok(&command(restored.to_str().unwrap(), &["--stop", "--drain", &drained]));
+    job.wait().unwrap();
+    let manifest = assert_consistent(&stage.path("drained"), &events(0, 500));
+    assert_eq!(manifest.trigger.name(), "drain");
+    stage.assert_exactly_once(&events(0, 500));
+}
+
+#[test]
+fn a_request_to_a_process_that_dies_is_not_waited_for() {
+    use millstream_engine::checkpoint::{ControlClient, ControlError, SavepointTrigger};
+    let stage = Stage::new();
+    let job = stage.job(Program::Sums, 1, "state").start().unwrap();
+    wait_until("the job runs", LIMIT, || job.monitor().snapshot().phase == Phase::Running);
+    job.stop();
+    let state = stage.path("state");
+    // While the job ends a request is refused, or there is nobody any more; it is never left without an answer.
+    let outcome = loop {
+        match ControlClient::ask(&state, SavepointTrigger::Live, &stage.path("sp")) {
+            Err(error) => break error.to_string(),
+            Ok(request) => {
+                let mut answer = None;
+                wait_until("there is an answer", LIMIT, || {
+                    answer = request.poll().transpose();
+                    answer.is_some()
+                });
+                if let Some(Err(error)) = answer {
+                    assert!(matches!(error, ControlError::Ended { .. }), "{error}");
+                }
+            }
+        }
+    };
+    assert!(outcome.contains("no job runs on") || outcome.contains("serves no requests"));
+    job.wait().unwrap();
+}

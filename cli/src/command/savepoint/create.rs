@@ -1,28 +1,16 @@
 //! `savepoint create`.
 
 use millstream_engine::checkpoint::{
-    CheckpointRef, Inspection, JobName, RealDisk, savepoint_of_directory,
+    CheckpointRef, Inspection, JobName, RealDisk, SavepointTaken, savepoint_of_directory,
 };
 use millstream_engine::view_ledger;
-use serde::Serialize;
 
 use crate::args::state::SavepointCreateArguments;
 use crate::cluster::ClusterArguments;
 use crate::command::CommandError;
-use crate::command::state::{at_text, now_ms};
+use crate::command::state::now_ms;
 use crate::exit_code;
-use crate::output::{self, OutputFormat};
-
-#[derive(Serialize)]
-struct Created {
-    savepoint: String,
-    id: String,
-    job: String,
-    checkpoint: u64,
-    nonce: String,
-    entries: u64,
-    bytes: u64,
-}
+use crate::output::OutputFormat;
 
 pub(super) fn run(
     cluster: &ClusterArguments,
@@ -39,25 +27,14 @@ pub(super) fn run(
         || !cluster.properties.is_empty();
     let committed = if asks { committed(cluster, arguments)? } else { None };
     let manifest = savepoint_of_directory(directory, &arguments.target, now_ms(), committed)?;
-    let target = arguments.target.display().to_string();
-    if output == OutputFormat::Json {
-        return Ok(output::print_json([Created {
-            savepoint: target,
-            id: manifest.id.to_string(),
-            job: manifest.description.job.to_string(),
-            checkpoint: manifest.at.checkpoint.0,
-            nonce: manifest.at.nonce.to_string(),
-            entries: manifest.entries(),
-            bytes: manifest.state_bytes(),
-        }])?);
-    }
-    let text = format!(
-        "{target}: savepoint of job {}, checkpoint {}, {} entries\n",
-        manifest.description.job,
-        at_text(manifest.at),
-        manifest.entries()
-    );
-    Ok(output::print(text.as_bytes())?)
+    let taken = SavepointTaken {
+        id: manifest.id,
+        at: manifest.at,
+        entries: manifest.entries(),
+        state_bytes: manifest.state_bytes(),
+        job: manifest.description.job,
+    };
+    super::tell(&arguments.target, &taken, output)
 }
 
 /// The ledger's last checkpoint, once nothing can change it any more but a start of the job.

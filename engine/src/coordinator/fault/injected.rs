@@ -26,10 +26,46 @@ const DISK_STEPS: [&str; 10] = [
     "MetaSyncDir",
 ];
 
-/// Names of all places at which `MILLSTREAM_CRASH_AT` lets the process die.
+/// Places inside the writing of a savepoint, in their order; the folder is synced before the rename and its parent after it.
+const SAVEPOINT_STEPS: [&str; 8] = [
+    "SavepointCut",
+    "SavepointCreate",
+    "SavepointWrite",
+    "SavepointSync",
+    "SavepointSyncDir",
+    "SavepointRename",
+    "SavepointSyncDir:2",
+    "SavepointWritten",
+];
+
+/// Places inside a restore, in their order.
+const RESTORE_STEPS: [&str; 6] = [
+    "RestoredCreate",
+    "RestoredSync",
+    "RestoredRename",
+    "RestoreBegun",
+    "RestoreStored",
+    "RestoreWritten",
+];
+
+/// Names of all places of a job without savepoints at which `MILLSTREAM_CRASH_AT` lets the process die.
 #[must_use]
 pub fn crash_points() -> Vec<&'static str> {
-    Step::NAMES.iter().chain(&DISK_STEPS).copied().collect()
+    let others = [&SAVEPOINT_STEPS[..], &RESTORE_STEPS[..]].concat();
+    let own = Step::NAMES.iter().filter(|step| !others.contains(step));
+    own.chain(&DISK_STEPS).copied().collect()
+}
+
+/// Those inside the writing of a savepoint.
+#[must_use]
+pub fn savepoint_crash_points() -> Vec<&'static str> {
+    SAVEPOINT_STEPS.to_vec()
+}
+
+/// Those inside a restore from a savepoint.
+#[must_use]
+pub fn restore_crash_points() -> Vec<&'static str> {
+    RESTORE_STEPS.to_vec()
 }
 
 /// `MILLSTREAM_CRASH_AT=Step` or `Step:n` ends the process at the n-th passage of that step, as SIGKILL would.
@@ -104,11 +140,20 @@ fn passage(of: &'static str) -> u64 {
 
 /// A disk that fails where a test says.
 pub(crate) fn faulty(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    Arc::new(FaultyDisk(disk))
+    Arc::new(FaultyDisk { disk, kind })
+}
+
+/// The same for the files of savepoints.
+pub(crate) fn faulty_savepoints(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(FaultyDisk { disk, kind: |_| "Savepoint" })
 }
 
 #[derive(Debug)]
-struct FaultyDisk(Arc<dyn Disk>);
+struct FaultyDisk {
+    disk: Arc<dyn Disk>,
+    /// Which of our files a path is.
+    kind: fn(&Path) -> &'static str,
+}
 
 #[derive(Debug)]
 struct FaultyFile {
@@ -129,7 +174,9 @@ fn kind(path: &Path) -> &'static str {
         "Meta"
     } else if name.starts_with("delta-") || name == "deltas" {
         "Delta"
-    } else if name.starts_with("JOB") || name.starts_with("RESTORED") {
+    } else if name.starts_with("RESTORED") {
+        "Restored"
+    } else if name.starts_with("JOB") {
         "Job"
     } else {
         // The state directory itself: its names are synced for META's sake.
@@ -153,43 +200,43 @@ impl DiskFile for FaultyFile {
 
 impl Disk for FaultyDisk {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.0.create_dir_all(path)
+        self.disk.create_dir_all(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
+        self.disk.list(dir)
     }
 
     fn open(&self, path: &Path) -> io::Result<Option<OpenedFile>> {
-        self.0.open(path)
+        self.disk.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let kind = kind(path);
+        let kind = (self.kind)(path);
         before(kind, "Create")?;
-        Ok(Box::new(FaultyFile { kind, file: self.0.create(path)? }))
+        Ok(Box::new(FaultyFile { kind, file: self.disk.create(path)? }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        before(kind(from), "Rename")?;
-        self.0.rename(from, to)
+        before((self.kind)(from), "Rename")?;
+        self.disk.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        before(kind(path), "Remove")?;
-        self.0.remove(path)
+        before((self.kind)(path), "Remove")?;
+        self.disk.remove(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.remove_dir(path)
+        self.disk.remove_dir(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        before(kind(dir), "SyncDir")?;
-        self.0.sync_dir(dir)
+        before((self.kind)(dir), "SyncDir")?;
+        self.disk.sync_dir(dir)
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<LockOutcome> {
-        self.0.try_lock(path)
+        self.disk.try_lock(path)
     }
 }

@@ -1,0 +1,214 @@
+//! Processes that die while they write a savepoint, and while they restore one.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use millstream_engine::checkpoint::{
+    ControlAnswer, ControlClient, ControlError, RealDisk, SavepointTrigger, delete_savepoint,
+};
+use millstream_engine::{restore_crash_points, savepoint_crash_points};
+use millstream_testcontainers::{GuardedCommand, GuardedProcess};
+use millstream_tests::keyed_state::{Event, events, expected};
+use millstream_tests::wait::wait_until;
+use millstream_tests::{LocalBroker, Topics};
+
+use crate::contents::open;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PARTITIONS: i32 = 2;
+const KEYS: usize = 7;
+
+/// A process that aborts, as the shell counts it.
+const ABORTED: i32 = 134;
+
+/// Events that each process reads.
+const PART: usize = 40;
+
+/// The job with every kind of state, as a process, on a broker of its own.
+struct Stage {
+    folder: tempfile::TempDir,
+    topics: Topics,
+    // Behind its client, so that it ends after it.
+    broker: LocalBroker,
+    all: Vec<Event>,
+    written: usize,
+}
+
+impl Stage {
+    fn new(parts: usize) -> Self {
+        let broker = LocalBroker::start();
+        for topic in ["events", "lines"] {
+            broker.create_topic(topic, PARTITIONS);
+        }
+        let topics = Topics::connect(&broker.address());
+        let all = events(parts * PART, PARTITIONS.unsigned_abs() as usize, KEYS);
+        Self { folder: tempfile::tempdir().unwrap(), topics, broker, all, written: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name.replace(':', "-"))
+    }
+
+    fn start(&self, state: &Path, options: &[String], crash_at: Option<&str>) -> Process {
+        let log = self.path("log");
+        let _ = std::fs::remove_file(&log);
+        let mut command = GuardedCommand::new(env!("CARGO_BIN_EXE_keyed_state_job"))
+            .args([self.broker.address().as_str(), "events", "lines"])
+            .arg(state)
+            .args(options)
+            .stderr(&log);
+        if let Some(step) = crash_at {
+            command = command.env("MILLSTREAM_CRASH_AT", step);
+        }
+        Process { process: command.spawn().unwrap(), log }
+    }
+
+    /// Writes the next part of the events.
+    fn write_part(&mut self) {
+        let part = &self.all[self.written..self.written + PART];
+        let record = |event: &Event| (event.partition(), serde_json::to_vec(event).unwrap());
+        let records: Vec<_> = part.iter().map(record).collect();
+        self.topics.write("events", &records);
+        self.written += PART;
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let records = self.topics.read("lines", PARTITIONS).into_iter();
+        records.map(|it| serde_json::from_str(it.value.as_ref().unwrap()).unwrap()).collect()
+    }
+
+    /// Waits until all that was written has given its lines.
+    fn wait_for_lines(&self, process: &mut Process) {
+        wait_until("all events have given their lines, or the process has ended", LIMIT, || {
+            process.has_ended()
+                || self.lines().iter().filter(|line| line.contains(" element ")).count()
+                    == self.written
+        });
+        assert!(!process.has_ended(), "{}", process.said());
+    }
+
+    fn assert_exactly_once(&self) {
+        let mut lines = self.lines();
+        lines.sort();
+        assert_eq!(lines, expected(&self.all[..self.written]));
+    }
+}
+
+struct Process {
+    process: GuardedProcess,
+    log: PathBuf,
+}
+
+impl Process {
+    fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn assert_exit_code(&mut self, code: i32, what: &str) {
+        let found = self.process.wait(LIMIT).unwrap();
+        assert_eq!(found, Some(code), "{what}: {}", self.said());
+    }
+}
+
+/// Asks as soon as somebody serves, and waits for what becomes of it.
+fn ask(
+    state: &Path,
+    trigger: SavepointTrigger,
+    target: &Path,
+) -> Result<ControlAnswer, ControlError> {
+    let mut request = None;
+    wait_until("the process serves requests", LIMIT, || {
+        request = ControlClient::ask(state, trigger, target).ok();
+        request.is_some()
+    });
+    let request = request.unwrap();
+    let mut answer = None;
+    wait_until("there is an answer", LIMIT, || {
+        answer = request.poll().transpose();
+        answer.is_some()
+    });
+    answer.unwrap()
+}
+
+#[test]
+fn a_process_that_dies_while_it_writes_a_savepoint_leaves_a_whole_one_or_none() {
+    let steps = savepoint_crash_points();
+    let mut stage = Stage::new(2 * steps.len() + 1);
+    let state = stage.path("state");
+    let (mut whole, mut none) = (0, 0);
+    for trigger in [SavepointTrigger::Live, SavepointTrigger::Stop] {
+        for step in &steps {
+            let mut process = stage.start(&state, &[], Some(step));
+            stage.write_part();
+            stage.wait_for_lines(&mut process);
+            let target = stage.path(&format!("{}-{step}", trigger.name()));
+            let ended = ask(&state, trigger, &target).unwrap_err();
+            assert!(matches!(ended, ControlError::Ended { .. }), "{step}: {ended}");
+            process.assert_exit_code(ABORTED, step);
+            let is_whole = matches!(*step, "SavepointSyncDir:2" | "SavepointWritten");
+            assert_eq!(target.exists(), is_whole, "{step}");
+            if is_whole {
+                open(&target).verify().unwrap();
+                whole += 1;
+            } else {
+                none += 1;
+            }
+        }
+    }
+    assert_eq!((whole, none), (4, 2 * steps.len() - 4));
+    // What is left of those that were not finished is named as such, and goes with the tool's word.
+    let unfinished: Vec<_> = std::fs::read_dir(stage.folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(".partial"))
+        .collect();
+    assert!(unfinished.len() >= 8, "{unfinished:?}");
+    for path in unfinished {
+        delete_savepoint(&RealDisk, &path).unwrap();
+    }
+    // The job has lost and doubled nothing, and takes savepoints.
+    let mut process = stage.start(&state, &[], None);
+    stage.write_part();
+    stage.wait_for_lines(&mut process);
+    let target = stage.path("last");
+    let taken = ask(&state, SavepointTrigger::Drain, &target).unwrap();
+    assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
+    process.assert_exit_code(0, "the last one");
+    stage.assert_exactly_once();
+}
+
+#[test]
+fn a_restore_that_dies_is_repeated_by_the_same_command() {
+    let mut steps = restore_crash_points();
+    steps.extend(["LedgerOpened", "MetaCreate", "MetaSync", "MetaRename", "MetaSyncDir"]);
+    steps.extend(["Looked", "Fenced", "Repaired", "OwnerVoted", "OwnerCommitted", "Owned"]);
+    let mut stage = Stage::new(steps.len() + 1);
+    let mut state = stage.path("state");
+    let mut process = stage.start(&state, &[], None);
+    for (number, step) in steps.iter().enumerate() {
+        stage.write_part();
+        stage.wait_for_lines(&mut process);
+        let target = stage.path(&format!("sp-{step}"));
+        let taken = ask(&state, SavepointTrigger::Stop, &target).unwrap();
+        assert!(matches!(taken, ControlAnswer::Taken(_)), "{step}: {taken:?}");
+        process.assert_exit_code(0, step);
+
+        state = stage.path(&format!("restored-{step}"));
+        let options =
+            [format!("from={}", target.display()), format!("parallelism={}", number % 3 + 1)];
+        let mut dies = stage.start(&state, &options, Some(step));
+        dies.assert_exit_code(ABORTED, step);
+        process = stage.start(&state, &options, None);
+    }
+    stage.write_part();
+    stage.wait_for_lines(&mut process);
+    let target = stage.path("last");
+    let taken = ask(&state, SavepointTrigger::Drain, &target).unwrap();
+    assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
+    process.assert_exit_code(0, "the last one");
+    stage.assert_exactly_once();
+}
