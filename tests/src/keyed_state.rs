@@ -293,6 +293,8 @@ pub struct KeyedStateJob {
     pub bootstrap_servers: String,
     /// Topic of [`Event`]s.
     pub input: String,
+    /// Uid of their source.
+    pub source_uid: String,
     /// Topic of lines.
     pub output: String,
     /// Topic for how many events each key has had, by an operator and a source of their own; without it they are not there.
@@ -313,6 +315,7 @@ impl KeyedStateJob {
             name: "keyed-state".to_owned(),
             bootstrap_servers: bootstrap_servers.to_owned(),
             input: input.to_owned(),
+            source_uid: "events".to_owned(),
             output: output.to_owned(),
             counts: None,
             parallelism: 2,
@@ -342,7 +345,7 @@ impl KeyedStateJob {
             .state_cache_entries(50);
         environment
             .from_source(source.clone().json::<Event>(), watermarks())
-            .uid("events")
+            .uid(&self.source_uid)
             .key_by(|event: &Event| event.key.clone())
             .process("all-kinds", AllKinds::default())
             .sink_to(KafkaSink::new(kafka.clone()).topic(&self.output).json_with_key(key_of))

@@ -28,7 +28,7 @@ impl std::fmt::Debug for SavepointCut {
     }
 }
 
-/// Writes a savepoint into the new folder `target`, whose parent has to be there. All of it is durable when this returns.
+/// Writes a savepoint into the new folder `target`; folders above it are made if need be. All of it is durable when this returns.
 /// Blocks on the disk for as long as it takes to write all state; the caller's scans hold what they began with.
 ///
 /// # Errors
@@ -74,7 +74,11 @@ pub(super) const PARTIAL: &str = ".partial";
 fn refuse_existing(disk: &dyn Disk, target: &Path) -> Result<(), SavepointError> {
     match disk.list(target) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        // A file of that name can not be listed either.
+        // A file of that name can not be listed either, nor can what would be below a file.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => match disk.open(target) {
+            Err(_) => Err(io_error("creating the folder", target)(error)),
+            Ok(_) => Err(SavepointError::AlreadyExists { path: target.to_owned() }),
+        },
         _ => Err(SavepointError::AlreadyExists { path: target.to_owned() }),
     }
 }

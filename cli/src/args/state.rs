@@ -110,7 +110,7 @@ pub(crate) struct SavepointTriggerArguments {
     #[command(flatten)]
     pub(crate) directory: DirectoryArguments,
 
-    /// Folder of the savepoint, which the job's process writes; it must not exist yet, its parent must
+    /// Folder of the savepoint, which the job's process writes; it must not exist yet
     #[arg(value_name = "TARGET")]
     pub(crate) target: PathBuf,
 

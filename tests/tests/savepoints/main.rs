@@ -12,6 +12,7 @@
 mod contents;
 mod crashes;
 mod drained;
+mod fixtures;
 mod job;
 mod restored;
 mod taken;

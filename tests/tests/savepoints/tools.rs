@@ -245,8 +245,8 @@ fn a_running_job_takes_savepoints_for_whoever_asks_from_outside() {
     assert_eq!(taken[0]["checkpoint"], manifest.at.checkpoint.0);
     // What the job's process says is said here, and does not hurt it.
     refused(&command(state, &[&live]), 78, &["exists already"]);
-    let nowhere = target("nowhere/sp");
-    refused(&command(state, &["--stop", &nowhere]), 73, &["nowhere"]);
+    std::fs::write(stage.path("file"), "no folder").unwrap();
+    refused(&command(state, &["--stop", &target("file/sp")]), 73, &["file"]);
     refused(&command(state, &["--drain", &target("sp")]), 2, &["--stop"]);
     stage.write(&events(300, 400));
     stage.wait_for_rows(400);
