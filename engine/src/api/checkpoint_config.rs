@@ -18,7 +18,8 @@ pub struct CheckpointConfig {
     /// Flink's default is 0, because a failed checkpoint of an external sink may have lost its transaction there. Here it
     /// costs a replay, so the default is any number (`u32::MAX`).
     pub tolerable_failed_checkpoints: u32,
-    /// A checkpoint is taken early once this many bytes of state were changed since the last one. Default: 64 MiB.
+    /// A checkpoint is taken early once this many bytes of state were changed since the last one. Each worker counts in steps
+    /// of 16 KiB for each state, so a smaller limit works as that. Default: 64 MiB.
     pub dirty_bytes_max: usize,
     /// Of how many of the last checkpoints the delta files are kept, at least 1. What a recovery may need is kept in any
     /// case; more of them serve tools and copies, and lengthen a start, which verifies each file. Default: 1.
