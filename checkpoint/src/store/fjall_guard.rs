@@ -38,6 +38,9 @@ pub struct VerifiedFiles {
 /// [`StoreError::DamagedFile`] with the file, [`StoreError::Backend`] if the system fails.
 pub(super) fn check(path: &Path, bytes_max: u64) -> Result<VerifiedFiles, StoreError> {
     let mut guard = Guard { path, bytes_max, verified: VerifiedFiles::default() };
+    if guard.is_unfinished()? {
+        return Ok(guard.verified);
+    }
     let keyspaces = path.join("keyspaces");
     let Some(ids) = guard.list(&keyspaces)? else { return guard.check_new() };
     if !guard.exists(&path.join("version"))? {
@@ -57,6 +60,16 @@ pub(super) fn check(path: &Path, bytes_max: u64) -> Result<VerifiedFiles, StoreE
     Ok(guard.verified)
 }
 
+/// Whether the folder holds what is left of a database whose making was cut short, before anything could be in it. fjall would
+/// trip over that.
+///
+/// # Errors
+///
+/// [`StoreError::DamagedFile`] for a file in the place of a folder, [`StoreError::Backend`] if the system fails.
+pub(super) fn is_unfinished(path: &Path) -> Result<bool, StoreError> {
+    Guard { path, bytes_max: 0, verified: VerifiedFiles::default() }.is_unfinished()
+}
+
 struct Guard<'a> {
     path: &'a Path,
     bytes_max: u64,
@@ -66,6 +79,10 @@ struct Guard<'a> {
 /// Number, checksum and its kind.
 const CURRENT_BYTES: usize = 8 + 16 + 1;
 const READ_BYTES: usize = 256 << 10;
+/// Magic and format of the file `version`.
+const FORMAT_BYTES: u64 = 4;
+/// The first entry of a journal is no run of zeros.
+const JOURNAL_LOOKS: u64 = 4096;
 /// A list of as many tables as no store has.
 const VERSION_BYTES_MAX: u64 = 64 << 20;
 /// Magic, version, kind of checksum, checksum, position and length of the table of contents.
@@ -80,6 +97,33 @@ impl Guard<'_> {
             true => Err(self.damaged(&self.path.join("keyspaces"), "it is missing")),
             false => Ok(self.verified),
         }
+    }
+
+    /// fjall makes, in this order: the lock, the folder of keyspaces, a journal of zeros, the file `version`, and once that is
+    /// synced the first keyspace.
+    fn is_unfinished(&self) -> Result<bool, StoreError> {
+        let Some(names) = self.list(self.path)? else { return Ok(false) };
+        for name in &names {
+            let file = self.path.join(name);
+            let untouched = match name.as_str() {
+                "lock" => true,
+                "keyspaces" => self.list(&file)?.is_none_or(|ids| ids.is_empty()),
+                "0.jnl" => self.begins_with_zeros(&file)?,
+                "version" => self.read(&file, FORMAT_BYTES - 1).is_ok(),
+                _ => false,
+            };
+            if !untouched {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn begins_with_zeros(&self, file: &Path) -> Result<bool, StoreError> {
+        let mut begin = Vec::new();
+        let opened = File::open(file).map_err(|error| self.failed(error))?;
+        opened.take(JOURNAL_LOOKS).read_to_end(&mut begin).map_err(|error| self.failed(error))?;
+        Ok(begin.iter().all(|byte| *byte == 0))
     }
 
     fn check_keyspace(&mut self, folder: &Path) -> Result<(), StoreError> {
@@ -263,3 +307,6 @@ fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
     *bytes = rest;
     Some(*byte)
 }
+
+#[cfg(test)]
+mod tests;

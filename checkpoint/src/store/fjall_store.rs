@@ -67,6 +67,10 @@ impl FjallStore {
             let place = place.clone();
             move |error| backend(place, operation, error)
         };
+        if fjall_guard::is_unfinished(path)? {
+            // The process died while it made it for the first time.
+            Self::remove(path)?;
+        }
         fjall_guard::check(path, fjall_guard::READ_BYTES_MAX)?;
         let open = || {
             Database::builder(path)
