@@ -342,7 +342,8 @@ fn a_crash_in_any_disk_operation_loses_and_doubles_nothing() {
 fn a_crash_at_any_named_place_loses_and_doubles_nothing() {
     let passed = history(1, 2, &[]).passed;
     assert!(passed.len() >= 34, "{passed:?}");
-    for (place, count) in passed {
+    // Rows of the decision table are counted as well, and are no places to die at.
+    for (place, count) in passed.into_iter().filter(|(place, _)| !place.starts_with("decision")) {
         for nth in 1..=count.min(8) {
             let fate = Fate { at_place: Some((place.clone(), nth)), ..Fate::default() };
             let version = if nth % 2 == 0 { 1 } else { 2 };

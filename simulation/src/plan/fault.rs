@@ -118,6 +118,8 @@ pub enum Meddling {
     SwapFiles,
     /// A delta file is removed.
     RemoveDelta,
+    /// A byte of the newest delta file changes.
+    DamageDelta,
     /// The newest delta file is replaced by a valid one with another content.
     ForgeDelta,
     /// META and delta files are replaced by older ones, the store stays.
@@ -138,13 +140,14 @@ pub enum Meddling {
 
 impl Meddling {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::RemoveMeta,
         Self::RemoveFile,
         Self::OlderCopy,
         Self::OlderMeta,
         Self::SwapFiles,
         Self::RemoveDelta,
+        Self::DamageDelta,
         Self::ForgeDelta,
         Self::NewerStore,
         Self::RemoveMetaAndLedger,

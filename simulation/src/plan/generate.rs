@@ -213,7 +213,7 @@ fn faults(random: &mut Random, heal_ms: u64, brokers: i32) -> Vec<Fault> {
     for kind in KINDS {
         let one_in = match kind {
             Kind::FlipByte | Kind::EmptyProcess => 20,
-            Kind::SecondProcess | Kind::Meddle => 8,
+            Kind::SecondProcess | Kind::Meddle => 5,
             _ => 4,
         };
         if random.chance(one_in) {
@@ -258,7 +258,7 @@ fn faults(random: &mut Random, heal_ms: u64, brokers: i32) -> Vec<Fault> {
 
 /// What is about one file only is drawn more often: it has to meet the moment at which that file counts.
 fn meddling(random: &mut Random) -> Meddling {
-    const MORE: [Meddling; 9] = [
+    const MORE: [Meddling; 11] = [
         Meddling::RemoveDelta,
         Meddling::ForgeDelta,
         Meddling::NewerStore,
@@ -268,6 +268,8 @@ fn meddling(random: &mut Random) -> Meddling {
         Meddling::ForgeDelta,
         Meddling::LoseLedgerEnd,
         Meddling::ForeignRecord,
+        Meddling::DamageDelta,
+        Meddling::DamageDelta,
     ];
     let all: &[Meddling] = if random.chance(2) { &MORE } else { &Meddling::ALL };
     *random.pick(all).unwrap_or(&Meddling::RemoveMeta)
@@ -302,7 +304,7 @@ fn fault(random: &mut Random, kind: Kind, brokers: i32) -> FaultKind {
         Kind::FlipByte => FaultKind::FlipByte { choice: random.next() },
         Kind::SecondProcess => FaultKind::SecondProcess {
             age_ms: *random.pick(&[0, 0, 50, 400]).unwrap_or(&0),
-            slow_ms: *random.pick(&[0, 0, 20, 100, 300]).unwrap_or(&0),
+            slow_ms: *random.pick(&[0, 20, 100, 300, 600]).unwrap_or(&0),
         },
         Kind::EmptyProcess => FaultKind::EmptyProcess,
         Kind::Meddle => FaultKind::Meddle {

@@ -87,6 +87,17 @@ fn of_files(stage: &Stage, what: Meddling, choice: u64, old: Option<Machine>) {
             let index = usize::try_from(choice % count).unwrap_or(0);
             remove(&disk, deltas.get(index).map(|path| (*path).clone()));
         }
+        Meddling::DamageDelta => {
+            if let Some(newest) = files.iter().rfind(|path| is_delta(path)) {
+                let at = usize::try_from(choice >> 3).unwrap_or(0);
+                let _ = disk.damage(newest, |bytes| {
+                    let length = bytes.len().max(1);
+                    if let Some(byte) = bytes.get_mut(at % length) {
+                        *byte ^= 1 << (choice & 7);
+                    }
+                });
+            }
+        }
         Meddling::ForgeDelta => forge_delta(stage, &disk),
         Meddling::NewerStore => {
             if let Some(old) = old {

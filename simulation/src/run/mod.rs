@@ -168,10 +168,11 @@ fn judge(stage: &Stage, log: &mut CommittedLog) -> Result<(), Violation> {
     let ended = stage.has_ended() && stage.violation().is_none();
     let topic = millstream_engine::ledger_topic(stage::JOB);
     let twice = stage.resolved.get() || stage.plan.loses_proof();
-    output::check(log.of_topic(OUTPUT), &stage.expected(), ended, twice)?;
+    // First: what is out of order is, as a rule, wrong as well.
     if !twice {
         order::check(log.of_topic(OUTPUT))?;
     }
+    output::check(log.of_topic(OUTPUT), &stage.expected(), ended, twice)?;
     if stage.resolved.get() || stage.plan.meddles_with_ledger() {
         return if ended { transactions::check(&stage.network) } else { Ok(()) };
     }
