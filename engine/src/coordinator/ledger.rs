@@ -177,7 +177,7 @@ impl Ledger {
         })
     }
 
-    /// Id of the topic, unknown if the brokers give none.
+    /// Id of the topic as of the last look, unknown if the brokers give none.
     pub(crate) fn topic_id(&self) -> TopicId {
         self.topic_id
     }
@@ -211,6 +211,17 @@ impl Ledger {
             topic: self.partition.topic.to_string(),
             source,
         })?;
+        // The topic may have been made anew since it was opened. Asked after the read: what was read is of this topic or an older
+        // one, never of a newer one that looks like the one META knows.
+        let topic = &*self.partition.topic;
+        let described = self
+            .client
+            .describe_topic(topic)
+            .await
+            .map_err(|source| LedgerTopicError::Client { topic: topic.to_owned(), source })?;
+        if let Some(described) = described {
+            self.topic_id = TopicId(described.topic_id);
+        }
         for (offset, key, value) in found {
             let foreign = |what: String| LedgerTopicError::Foreign {
                 partition: self.partition.clone(),
