@@ -70,6 +70,8 @@ pub struct Setting {
     pub bounded: bool,
     /// Somebody's word about a state and a ledger that do not fit together.
     pub resolution: Option<Resolution>,
+    /// Its operator has another uid, so it is not the job whose state there may be.
+    pub other_shape: bool,
 }
 
 /// Counts the records of each key and writes each count.
@@ -96,7 +98,7 @@ pub fn counting(setting: &Setting) -> Result<Job, JobError> {
         .from_source(source, WatermarkStrategy::no_watermarks())
         .uid("events")
         .key_by(|event: &Event| event.key)
-        .process("counts", Counter::default())
+        .process(if setting.other_shape { "tallies" } else { "counts" }, Counter::default())
         .sink_to(sink)
         .uid("lines");
     Job::new(environment, "/state")

@@ -15,10 +15,12 @@
 //! | [`oracle`] | what must hold of it |
 //! | [`shrink`] | the least plan that still fails |
 //! | [`batch`] | many seeds, on several threads |
+//! | [`coverage`] | rows and crash points that many seeds have to come by |
 //! | [`random`] | more ways to draw numbers |
 
 pub mod batch;
 pub mod cluster;
+pub mod coverage;
 pub mod history;
 pub mod job;
 pub mod network;

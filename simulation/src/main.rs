@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use millstream_simulation::batch::{Summary, run_seeds};
+use millstream_simulation::coverage::{scaled, seldom};
 use millstream_simulation::plan::Plan;
 use millstream_simulation::run::run;
 use millstream_simulation::shrink::shrink;
@@ -26,9 +27,13 @@ struct Arguments {
     /// Print what happened, line by line (with --seed).
     #[arg(long, requires = "seed")]
     history: bool,
-    /// Print how often each named place, decision and fault came to pass.
+    /// Print how often each named place, decision and fault came to pass; at the end, rows of the decision table and crash points
+    /// that come less than 1,000 times in a million histories.
     #[arg(long)]
     report: bool,
+    /// Fail unless each row of the decision table and each crash point came to pass so many times.
+    #[arg(long, value_name = "N", conflicts_with = "seed")]
+    require_coverage: Option<u64>,
     /// Do not look for a shorter plan that fails.
     #[arg(long)]
     no_shrink: bool,
@@ -39,6 +44,9 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     failures: usize,
 }
+
+/// Times in a million histories; what comes less often than that is reported.
+const COMES_PER_MILLION: u64 = 1_000;
 
 /// Runs that shrinking may take.
 const SHRINK_RUNS_MAX: usize = 300;
@@ -136,8 +144,27 @@ fn many(arguments: &Arguments, out: &mut impl Write) -> Result<bool, String> {
     for (seed, violation) in &failures {
         writeln!(out, "seed {seed} fails: {violation}").map_err(told)?;
     }
+    if arguments.report {
+        let rare = seldom(&coverage, scaled(COMES_PER_MILLION, histories));
+        writeln!(
+            out,
+            "{} rows and crash points came less than {COMES_PER_MILLION} times per million histories",
+            rare.len()
+        )
+        .map_err(told)?;
+        for (name, times) in rare {
+            writeln!(out, "{times:>9} {name}").map_err(told)?;
+        }
+    }
+    let mut covered = true;
+    if let Some(least) = arguments.require_coverage {
+        for (name, times) in seldom(&coverage, least) {
+            covered = false;
+            writeln!(out, "came {times} times, {least} are required: {name}").map_err(told)?;
+        }
+    }
     if let (Some((seed, violation)), false) = (failures.first(), arguments.no_shrink) {
         shrunk(&planned(arguments, *seed), violation.oracle, out)?;
     }
-    Ok(failures.is_empty())
+    Ok(failures.is_empty() && covered)
 }

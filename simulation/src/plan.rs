@@ -4,6 +4,7 @@
 //! fails at once gets nowhere, and some defects show only where another kind of fault does not cover them.
 
 mod fault;
+mod focus;
 mod generate;
 
 use std::collections::BTreeSet;
@@ -72,6 +73,28 @@ impl Plan {
     #[must_use]
     pub fn allows_takeover(&self) -> bool {
         self.faults.iter().any(|fault| fault.kind.starts_another_process())
+    }
+
+    /// Whether another program takes the job's transactional id, so that it may give up to take the job over.
+    #[must_use]
+    pub fn has_rival(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Rival { .. }))
+    }
+
+    /// Whether the job is started in another shape as well; and if so, perhaps before its first start.
+    #[must_use]
+    pub fn other_shape(&self) -> Option<bool> {
+        self.faults.iter().find_map(|fault| match fault.kind {
+            FaultKind::OtherShape { early, .. } => Some(early),
+            _ => None,
+        })
+    }
+
+    /// Whether the job may be started with an option that does not apply.
+    #[must_use]
+    pub fn allows_refusal(&self) -> bool {
+        let forgets = |fault: &Fault| matches!(fault.kind, FaultKind::ForgottenOption { .. });
+        (self.resolves && self.allows_damage()) || self.faults.iter().any(forgets)
     }
 
     /// Whether files may be damaged, so that the job may refuse to go on.

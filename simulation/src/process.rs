@@ -89,6 +89,8 @@ struct State {
     disk_operations: u64,
     disk_full: bool,
     sync_fails: bool,
+    /// Where it stops next, and at which passage from now on.
+    stop_at: Option<(String, u64)>,
     /// How often each named place was passed.
     passed: BTreeMap<String, u64>,
     next_task: u64,
@@ -130,6 +132,7 @@ impl Process {
             disk_operations: 0,
             disk_full: false,
             sync_fails: false,
+            stop_at: None,
             passed: BTreeMap::new(),
             next_task: 0,
             tasks: BTreeMap::new(),
@@ -189,6 +192,29 @@ impl Process {
         }
     }
 
+    /// It stops, as by [`stop`](Self::stop), once it has passed a named place `passage` times from now on.
+    pub fn stop_at(&self, place: &str, passage: u64) {
+        self.shared.lock().stop_at = Some((place.to_owned(), passage.max(1)));
+    }
+
+    /// Whether it was to stop at a place, and has not come there yet.
+    #[must_use]
+    pub fn is_to_stop(&self) -> bool {
+        self.shared.lock().stop_at.is_some()
+    }
+
+    /// It need not stop at any place.
+    pub fn pass_on(&self) {
+        self.shared.lock().stop_at = None;
+    }
+
+    /// It dies when it passes a named place the next time.
+    pub fn die_at_next(&self, place: &str) {
+        let mut state = self.shared.lock();
+        let passed = state.passed.get(place).copied().unwrap_or(0);
+        state.fate.at_place = Some((place.to_owned(), passed + 1));
+    }
+
     /// From now on its disk has no room, or has room again.
     pub fn set_disk_full(&self, full: bool) {
         self.shared.lock().disk_full = full;
@@ -229,6 +255,23 @@ impl Process {
     #[must_use]
     pub fn panicked(&self) -> Option<String> {
         self.shared.lock().panicked.clone()
+    }
+}
+
+impl State {
+    /// Whether it stops after this passage of a place: no task is polled any more, once this poll is over.
+    fn stops_at(&mut self, place: &str) -> bool {
+        let Some((at, passages)) = &mut self.stop_at else { return false };
+        if at != place {
+            return false;
+        }
+        *passages -= 1;
+        if *passages > 0 || self.status != Status::Running {
+            return false;
+        }
+        self.stop_at = None;
+        self.status = Status::Stopped;
+        true
     }
 }
 
@@ -335,8 +378,12 @@ impl Surroundings for Shared {
             self.note(format_args!("dies at {place}, passage {count}"));
             std::panic::resume_unwind(Box::new(Killed));
         }
+        let stops = state.stops_at(place);
         drop(state);
         self.note(format_args!("passes {place}"));
+        if stops {
+            self.note(format_args!("stopped"));
+        }
     }
 
     fn disk_fault(&self, _place: &str) -> io::Result<()> {

@@ -5,43 +5,15 @@
 use std::num::NonZeroUsize;
 
 use millstream_simulation::batch::run_seeds;
+use millstream_simulation::coverage::seldom;
 use millstream_simulation::plan::Plan;
 use millstream_simulation::run::run;
 
 /// Seeds of every test run.
 const SEEDS: u64 = 30_000;
 
-/// Named places of the product that a test run has to pass.
-const PLACES_PASSED: [&str; 28] = [
-    "Locked",
-    "LedgerOpened",
-    "FirstMeta",
-    "Looked",
-    "Fenced",
-    "Resolved",
-    "Decided",
-    "Quarantined",
-    "Replayed",
-    "Repaired",
-    "OwnerVoted",
-    "OwnerCommitted",
-    "Owned",
-    "Triggered",
-    "Sealed",
-    "DeltaWritten",
-    "LedgerAppended",
-    "Voted",
-    "Committed",
-    "Bumped",
-    "Confirmed",
-    "Applied",
-    "StorePersisted",
-    "MetaWritten",
-    "Deleted",
-    "RollbackBegun",
-    "Discarded",
-    "RolledBack",
-];
+/// How often each row of the decision table and each named place to die at has to come, at least.
+const COMES: u64 = 20;
 
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(2, NonZeroUsize::get)
@@ -59,9 +31,8 @@ fn no_seed_loses_or_doubles_a_record_or_stops_without_a_reason() {
         summary.failures[0].0
     );
     assert_eq!(summary.histories, SEEDS);
-    let times = |place: &str| summary.coverage.get(place).copied().unwrap_or(0);
-    let seldom: Vec<&str> = PLACES_PASSED.into_iter().filter(|place| times(place) < 20).collect();
-    assert!(seldom.is_empty(), "passed fewer than 20 times: {seldom:?}");
+    let rare = seldom(&summary.coverage, COMES);
+    assert!(rare.is_empty(), "came fewer than {COMES} times: {rare:?}");
     println!("{} histories in {:?}, {:#?}", summary.histories, summary.took, summary.coverage);
 }
 

@@ -13,7 +13,7 @@ use millstream_simulation::shrink::shrink;
 const SEEDS: u64 = 10_000;
 
 /// A rule that is left out, and the oracles of which one has to notice.
-const MUTANTS: [(&str, &[Oracle]); 9] = [
+const MUTANTS: [(&str, &[Oracle]); 10] = [
     ("NoReplay", &[Oracle::Output]),
     ("ExchangeOutOfOrder", &[Oracle::Order]),
     ("LedgerOutsideTransaction", &[Oracle::Atomic]),
@@ -24,6 +24,7 @@ const MUTANTS: [(&str, &[Oracle]); 9] = [
     // What these break shows in different ways, depending on when the process dies.
     ("ApplyBeforeCommit", &Oracle::ALL),
     ("ReadBeforeFence", &Oracle::ALL),
+    ("NoFence", &[Oracle::Output, Oracle::Ledger, Oracle::Order]),
 ];
 
 fn threads() -> usize {

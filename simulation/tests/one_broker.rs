@@ -173,6 +173,7 @@ fn setting(bounded: bool) -> Setting {
         checkpoint_interval: Duration::from_millis(50),
         bounded,
         resolution: None,
+        other_shape: false,
     }
 }
 

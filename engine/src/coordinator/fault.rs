@@ -6,6 +6,9 @@
 pub(crate) enum Mutant {
     /// The ledger is read before the fence: an EndTxn that is still under way lands after the decision.
     ReadBeforeFence,
+    /// Every process writes under a transactional id of its own: taking one ends no transaction of the process before, and stops
+    /// nobody from committing.
+    NoFence,
     /// State is applied to the store before the commit is known.
     ApplyBeforeCommit,
     /// The ledger record is written in a transaction of its own, after the outputs'.

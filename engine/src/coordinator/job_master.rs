@@ -17,7 +17,7 @@ use super::attempt::{Attempt, Ended, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
 use super::control::ControlDesk;
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, mutant};
 use super::ledger::Ledger;
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
@@ -364,6 +364,11 @@ impl JobMaster {
                 )));
             }
         }
+        let own_id = match mutant(Mutant::NoFence) {
+            true => Some(format!("{transactional_id}/{}", u128::from_be_bytes(random_id()?))),
+            false => None,
+        };
+        let transactional_id = own_id.as_deref().unwrap_or(transactional_id);
         let output = SinkOutput {
             transactional: SharedProducer::new(client.producer(Some(transactional_id))),
             idempotent: at_least_once.then(|| SharedProducer::new(client.producer(None))),

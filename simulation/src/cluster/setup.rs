@@ -187,6 +187,22 @@ impl Network {
         }
     }
 
+    /// Asks for a transactional id as a program that begins does: whoever had it is fenced, and its transaction aborted.
+    pub fn take_transactional_id(&self, id: &str) {
+        let request: Request = kp::InitProducerIdRequest::default()
+            .with_transactional_id(Some(kp::TransactionalId(text(id))))
+            .with_transaction_timeout_ms(1000)
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1)
+            .into();
+        self.with(|world, now| {
+            for node in 1..=i32::from(world.brokers.settings.brokers) {
+                // One of them is its coordinator; an answer that is late or an error is as good as any.
+                let _ = world.ask(node, 4, &request, now);
+            }
+        });
+    }
+
     /// `bootstrap.servers` of the cluster.
     #[must_use]
     pub fn bootstrap(&self) -> String {

@@ -1,6 +1,6 @@
 //! How a job may end: with a named error only where a fault of the plan explains it, and never by a panic.
 
-use millstream_checkpoint::{StateError, StoreError};
+use millstream_checkpoint::{FencedReason, StateError, StopReason, StoreError};
 use millstream_engine::{JobError, error_chain};
 
 use super::{Oracle, Violation};
@@ -17,6 +17,10 @@ pub enum Ending {
     Fenced(String),
     /// It does not trust its files.
     Damaged(String),
+    /// An option was given that does not apply.
+    Refused(String),
+    /// State or ledger are of a job of another shape.
+    OtherShape(String),
 }
 
 /// Exit codes of the README.
@@ -36,6 +40,21 @@ pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violat
         Err(error) => error,
     };
     let text = error_chain(&error);
+    match cause(&error) {
+        JobError::State(StateError::OtherFingerprint { .. })
+        | JobError::Stop(StopReason::OtherFingerprint { .. })
+            if plan.other_shape().is_some() =>
+        {
+            return Ok(Ending::OtherShape(text));
+        }
+        JobError::Resolution(_) if plan.allows_refusal() => {
+            return Ok(Ending::Refused(text));
+        }
+        JobError::Fenced(FencedReason::TakeoverFailed { .. }) if plan.has_rival() => {
+            return Ok(Ending::Fenced(text));
+        }
+        _ => {}
+    }
     match error.exit_code() {
         UNAVAILABLE | FAILED => Ok(Ending::Again(text)),
         FENCED if plan.allows_takeover() => Ok(Ending::Fenced(text)),
@@ -43,6 +62,14 @@ pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violat
         STATE if plan.allows_damage() => Ok(Ending::Damaged(text)),
         STATE if plan.allows_takeover() => Ok(Ending::Fenced(text)),
         code => Err(Violation::new(Oracle::Endings, format!("exit code {code}: {text}"))),
+    }
+}
+
+/// The last failure.
+fn cause(error: &JobError) -> &JobError {
+    match error {
+        JobError::GaveUp { source, .. } => cause(source),
+        other => other,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use millstream_engine::Resolution;
+
 pub use crate::process::Crash;
 
 /// One fault at a point in time.
@@ -100,6 +102,42 @@ pub enum FaultKind {
         choice: u64,
         /// How long until it is done, where it is about something older.
         age_ms: u64,
+        /// It is done while the next process stands still between its first look at the ledger and its fence.
+        looked: bool,
+    },
+    /// Another program takes the job's transactional id, again and again.
+    Rival {
+        /// Between two times.
+        every_ms: u64,
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// A process stands still (SIGSTOP) once it has passed a named place.
+    Pause {
+        /// The second process, or else the job's.
+        second: bool,
+        /// The place.
+        place: String,
+        /// At which passage from now on, from 1.
+        passage: u64,
+        /// For how long.
+        lasts_ms: u64,
+    },
+    /// The process is killed, and started with an option that somebody forgot in a script.
+    ForgottenOption {
+        /// The option.
+        resolution: Resolution,
+        /// The named place at whose next passage it is killed; at once if there is none.
+        place: Option<String>,
+        /// For how long the new process stands still between its look and its fence.
+        looked_ms: u64,
+    },
+    /// The job is started once with another uid of its operator, so that its fingerprint is another one.
+    OtherShape {
+        /// On an empty directory, beside the process that runs; else in its place.
+        empty: bool,
+        /// Even if the ledger holds nothing yet, so that it may become the first.
+        early: bool,
     },
 }
 
@@ -124,6 +162,9 @@ pub enum Meddling {
     ForgeDelta,
     /// META and delta files are replaced by older ones, the store stays.
     NewerStore,
+    /// The directory is replaced by an older copy; once the job has gone on from that, the delta files it had before are put back
+    /// beside the new ones.
+    MergedCopies,
     /// META is removed, and the ledger loses all its records.
     RemoveMetaAndLedger,
     /// The ledger loses its last records, as in an unclean election.
@@ -140,7 +181,7 @@ pub enum Meddling {
 
 impl Meddling {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::RemoveMeta,
         Self::RemoveFile,
         Self::OlderCopy,
@@ -150,6 +191,7 @@ impl Meddling {
         Self::DamageDelta,
         Self::ForgeDelta,
         Self::NewerStore,
+        Self::MergedCopies,
         Self::RemoveMetaAndLedger,
         Self::LoseLedgerEnd,
         Self::EmptyLedger,
@@ -166,10 +208,15 @@ impl Meddling {
 }
 
 impl FaultKind {
-    /// Whether it starts another process of the same job.
+    /// Whether it starts another process that may become the job's owner.
     #[must_use]
     pub fn starts_another_process(&self) -> bool {
-        matches!(self, Self::SecondProcess { .. } | Self::EmptyProcess)
+        matches!(
+            self,
+            Self::SecondProcess { .. }
+                | Self::EmptyProcess
+                | Self::OtherShape { empty: true, early: true }
+        )
     }
 
     /// A name for counting.
@@ -192,6 +239,11 @@ impl FaultKind {
             Self::SecondProcess { .. } => "second process on a copy",
             Self::EmptyProcess => "second process on nothing",
             Self::Meddle { .. } => "files or ledger meddled with",
+            Self::Rival { .. } => "transactional id taken by another program",
+            Self::Pause { .. } => "process stopped at a place",
+            Self::ForgottenOption { .. } => "start with a forgotten option",
+            Self::OtherShape { empty: true, .. } => "start in another shape, on nothing",
+            Self::OtherShape { .. } => "start in another shape",
         }
     }
 }
@@ -231,8 +283,28 @@ impl fmt::Display for FaultKind {
                 write!(f, "a second process on a copy that is {age_ms} ms old, {slow_ms} ms away")
             }
             Self::EmptyProcess => f.write_str("a second process on an empty directory"),
-            Self::Meddle { what, choice, age_ms } => {
-                write!(f, "meddling: {what:?} (choice {choice}), {age_ms} ms old")
+            Self::Meddle { what, choice, age_ms, looked } => {
+                write!(f, "meddling: {what:?} (choice {choice}), {age_ms} ms old")?;
+                if *looked { f.write_str(", after the next look") } else { Ok(()) }
+            }
+            Self::Rival { every_ms, lasts_ms } => {
+                write!(f, "another program takes the id each {every_ms} ms, for {lasts_ms} ms")
+            }
+            Self::Pause { second, place, passage, lasts_ms } => {
+                let who = if *second { "the second process" } else { "the process" };
+                write!(f, "{who} stands still after {place}, passage {passage}, for {lasts_ms} ms")
+            }
+            Self::ForgottenOption { resolution, place, looked_ms } => {
+                let at = place.as_deref().unwrap_or("once");
+                write!(
+                    f,
+                    "the process is killed at {at}, and started with {resolution}, {looked_ms} ms between look and fence"
+                )
+            }
+            Self::OtherShape { empty, early } => {
+                let on = if *empty { "an empty directory" } else { "its directory" };
+                write!(f, "a start in another shape on {on}")?;
+                if *early { f.write_str(", even before the first") } else { Ok(()) }
             }
         }
     }

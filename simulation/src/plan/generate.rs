@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fault::Death;
+use super::focus;
 use super::{Crash, Fault, FaultKind, JobPlan, Life, Meddling, Plan};
 use crate::cluster::ClusterSettings;
 use crate::network::NetworkSettings;
@@ -104,7 +105,7 @@ pub(super) fn plan(seed: u64) -> Plan {
     let network = network(random);
     let lives = lives(random);
     let faults = faults(random, heal_ms, i32::from(cluster.brokers));
-    Plan {
+    let mut plan = Plan {
         seed,
         job,
         network,
@@ -117,7 +118,9 @@ pub(super) fn plan(seed: u64) -> Plan {
         heal_ms,
         resolves: random.chance(2),
         mutants: BTreeSet::new(),
-    }
+    };
+    focus::aim(&mut plan);
+    plan
 }
 
 fn cluster(random: &mut Random, transaction_version: i16) -> ClusterSettings {
@@ -311,6 +314,7 @@ fn fault(random: &mut Random, kind: Kind, brokers: i32) -> FaultKind {
             what: meddling(random),
             choice: random.next(),
             age_ms: random.within(50..=1_000),
+            looked: false,
         },
     }
 }

@@ -4,11 +4,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::meddle;
-use super::stage::{Host, Stage};
+use super::stage::{Host, JOB, Pause, Stage};
 use super::supervisor;
 use crate::network::Blocked;
-use crate::plan::FaultKind;
+use crate::plan::{Crash, FaultKind};
 use crate::process::Machine;
+
+/// Between two looks at what is waited for.
+const STEP: Duration = Duration::from_millis(5);
 
 /// Lets every fault happen at its time.
 pub(super) async fn strike(stage: Rc<Stage>) {
@@ -103,9 +106,10 @@ fn happen(stage: &Rc<Stage>, kind: &FaultKind) {
                 start_later(stage, machine, Duration::from_millis(*age_ms));
             }
         }
-        FaultKind::Meddle { what, choice, age_ms } => {
+        FaultKind::Meddle { what, choice, age_ms, looked } => {
             stage.count(format!("meddling: {what:?}"));
-            let meddle = meddle::meddle(Rc::clone(stage), *what, *choice, *age_ms);
+            let when = meddle::When { age_ms: *age_ms, looked: *looked };
+            let meddle = meddle::meddle(Rc::clone(stage), *what, *choice, when);
             tokio::task::spawn_local(meddle);
         }
         FaultKind::EmptyProcess => {
@@ -113,6 +117,99 @@ fn happen(stage: &Rc<Stage>, kind: &FaultKind) {
             let random = stage.random.borrow_mut().fork();
             start_later(stage, Machine::new("empty", world, random), Duration::ZERO);
         }
+        FaultKind::Rival { every_ms, lasts_ms } => {
+            let (every, lasts) =
+                (Duration::from_millis(*every_ms), Duration::from_millis(*lasts_ms));
+            tokio::task::spawn_local(take_id(Rc::clone(stage), every, lasts));
+        }
+        FaultKind::Pause { second, place, passage, lasts_ms } => {
+            let mut machines = stage.machines.borrow_mut();
+            let host = if *second { machines.get_mut(1) } else { machines.first_mut() };
+            if let Some(host) = host {
+                let lasts = Duration::from_millis(*lasts_ms);
+                host.pause = Some(Pause { place: place.clone(), passage: *passage, lasts });
+                pause(host);
+            }
+        }
+        FaultKind::ForgottenOption { resolution, place, looked_ms } => with_job(stage, |host| {
+            host.resolution = Some(*resolution);
+            host.forgotten = true;
+            if stage.plan.allows_damage() || stage.plan.allows_takeover() {
+                // It may apply after all.
+                stage.resolved.set(true);
+            }
+            let Some(running) = &host.running else { return };
+            host.killed = Some((Crash::Process, 0));
+            let process = running.process.clone();
+            if *looked_ms > 0 {
+                let lasts = Duration::from_millis(*looked_ms);
+                host.pause = Some(Pause { place: "Looked".to_owned(), passage: 1, lasts });
+            }
+            match place {
+                Some(place) => process.die_at_next(place),
+                None => drop(tokio::task::spawn_local(async move { process.kill() })),
+            }
+        }),
+        FaultKind::OtherShape { empty, early } => {
+            tokio::task::spawn_local(start_in_other_shape(Rc::clone(stage), *empty, *early));
+        }
+    }
+}
+
+/// Lets the process that runs on a machine stand still where it is to.
+pub(super) fn pause(host: &mut Host) {
+    let Some(running) = &host.running else { return };
+    let Some(Pause { place, passage, lasts }) = host.pause.take() else { return };
+    let process = running.process.clone();
+    process.stop_at(&place, passage);
+    tokio::task::spawn_local(async move {
+        while process.is_to_stop() {
+            if !process.is_alive() {
+                return;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+        tokio::time::sleep(lasts).await;
+        process.resume();
+    });
+}
+
+/// Another program with the job's transactional id, which it writes nothing under.
+async fn take_id(stage: Rc<Stage>, every: Duration, lasts: Duration) {
+    let id = format!("{JOB}/0");
+    let until = tokio::time::Instant::now() + lasts;
+    while tokio::time::Instant::now() < until && !stage.healed.get() {
+        stage.network.take_transactional_id(&id);
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// The job with another fingerprint: beside the process that runs, or in its place.
+async fn start_in_other_shape(stage: Rc<Stage>, empty: bool, early: bool) {
+    // Else it may be the first that the ledger knows.
+    while !early && meddle::last_record(&stage).is_none() {
+        if stage.healed.get() {
+            return;
+        }
+        tokio::time::sleep(STEP).await;
+    }
+    if empty {
+        let world = std::sync::Arc::clone(&stage.universe);
+        let random = stage.random.borrow_mut().fork();
+        let mut host = Host::new(Machine::new("other", world, random));
+        host.other_shape = true;
+        start_host_later(&stage, host, Duration::ZERO);
+        return;
+    }
+    let process = {
+        let mut machines = stage.machines.borrow_mut();
+        let Some(host) = machines.first_mut() else { return };
+        host.other_shape = true;
+        host.killed = Some((Crash::Process, 0));
+        host.running.as_ref().map(|running| running.process.clone())
+    };
+    if let Some(process) = process {
+        process.kill();
     }
 }
 
@@ -132,9 +229,13 @@ fn set_disk_full(stage: &Stage, full: bool) {
 }
 
 fn start_later(stage: &Rc<Stage>, machine: Machine, after: Duration) {
+    start_host_later(stage, Host::new(machine), after);
+}
+
+fn start_host_later(stage: &Rc<Stage>, host: Host, after: Duration) {
     let index = {
         let mut machines = stage.machines.borrow_mut();
-        machines.push(Host::new(machine));
+        machines.push(host);
         machines.len() - 1
     };
     let stage = Rc::clone(stage);

@@ -8,32 +8,48 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use millstream_checkpoint::{
-    Disk, FrozenDelta, JobName, LedgerRecord, SimulatedDisk, StateDirectory,
+    CheckpointRef, Disk, FrozenDelta, JobName, LedgerRecord, LocalState, SimulatedDisk,
+    StateDirectory,
 };
 use millstream_protocol::TopicPartition;
 
-use super::stage::{JOB, Stage};
+use super::stage::{JOB, Pause, Stage};
 use crate::cluster::InputRecord;
 use crate::oracle::CommittedLog;
 use crate::plan::{Crash, Meddling};
 use crate::process::Machine;
 
+/// When something is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    /// So many milliseconds after a copy was made, where it is about something older.
+    pub(super) age_ms: u64,
+    /// While the next process stands still between its first look at the ledger and its fence.
+    pub(super) looked: bool,
+}
+
+/// Between two looks at what is waited for.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Looks, while a process is waited for.
+const STEPS_MAX: u32 = 5_000;
+
 /// Kills the process, does it, and lets the process be started again.
-pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, age_ms: u64) {
-    let old = matches!(what, Meddling::OlderCopy | Meddling::OlderMeta | Meddling::NewerStore)
-        .then(|| copy(&stage))
-        .flatten();
+pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, when: When) {
+    let older =
+        [Meddling::OlderCopy, Meddling::OlderMeta, Meddling::NewerStore, Meddling::MergedCopies];
+    let old = older.contains(&what).then(|| copy(&stage)).flatten();
     if old.is_some() {
-        tokio::time::sleep(Duration::from_millis(age_ms)).await;
+        tokio::time::sleep(Duration::from_millis(when.age_ms)).await;
     }
     if stage.stopping.get() {
         return;
     }
-    kill(&stage);
-    // Its end has been dealt with once nothing runs any more.
-    while stage.machines.borrow().first().is_some_and(|host| host.running.is_some()) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    kill(&stage).await;
+    if when.looked {
+        until_looked(&stage).await;
     }
+    let newer = (what == Meddling::MergedCopies).then(|| copy(&stage)).flatten();
     stage.history.note(&"somebody", || format!("{what:?}"));
     if what == Meddling::RemoveMetaAndLedger {
         of_files(&stage, Meddling::RemoveMeta, choice, None);
@@ -43,9 +59,94 @@ pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, age_ms
     } else {
         of_files(&stage, what, choice, old);
     }
+    release(&stage);
+    if let Some(newer) = newer {
+        merge(&stage, newer.disk()).await;
+    }
+}
+
+/// Somebody is done with the machine.
+fn release(stage: &Stage) {
     if let Some(host) = stage.machines.borrow_mut().first_mut() {
         host.held = false;
     }
+}
+
+/// Lets the job be started, and waits until it stands still behind its first look at the ledger, or can not get there.
+async fn until_looked(stage: &Stage) {
+    /// What is done then takes no time.
+    const LASTS: Duration = Duration::from_millis(20);
+    if let Some(host) = stage.machines.borrow_mut().first_mut() {
+        host.pause = Some(Pause { place: "Looked".to_owned(), passage: 1, lasts: LASTS });
+        host.held = false;
+    }
+    for _ in 0..STEPS_MAX {
+        let waits = stage.machines.borrow().first().is_some_and(|host| {
+            host.pause.is_some()
+                || host.running.as_ref().is_some_and(|running| running.process.is_to_stop())
+        });
+        if !waits {
+            return;
+        }
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Waits until the job has gone on from an older copy, past checkpoints that `newer` knows as other attempts; then puts the delta
+/// files of both into one folder.
+async fn merge(stage: &Stage, newer: &SimulatedDisk) {
+    let theirs = parents(stage, newer);
+    for _ in 0..STEPS_MAX {
+        if stage.stopping.get() || stage.is_damaged() {
+            return;
+        }
+        let disk = stage.machines.borrow().first().map(|host| host.machine.disk().clone());
+        let ours = disk.map(|disk| claims(stage, &disk)).unwrap_or_default();
+        let differs = |one: &CheckpointRef| {
+            theirs.iter().any(|at| at.checkpoint == one.checkpoint && at.nonce != one.nonce)
+        };
+        if ours.iter().any(differs) {
+            break;
+        }
+        tokio::time::sleep(STEP).await;
+    }
+    kill(stage).await;
+    stage.history.note(&"somebody", || "puts the newer delta files back".to_owned());
+    let disk = stage.machines.borrow().first().map(|host| host.machine.disk().clone());
+    if let Some(disk) = disk {
+        let there = disk.files();
+        for path in newer.files().iter().filter(|path| is_delta(path) && !there.contains(path)) {
+            let Some(content) = read(newer, path) else { continue };
+            // The disk of a simulation takes what nobody makes fail.
+            if let Ok(mut file) = disk.create(path) {
+                let _ = file.write_all(&content).and_then(|()| file.sync_all());
+            }
+            let _ = path.parent().map(|folder| disk.sync_dir(folder));
+        }
+    }
+    release(stage);
+}
+
+/// What the delta files of a disk call committed.
+fn parents(stage: &Stage, disk: &SimulatedDisk) -> Vec<CheckpointRef> {
+    let local = local(stage, disk);
+    local
+        .map(|local| local.deltas.iter().map(|delta| delta.header.parent).collect())
+        .unwrap_or_default()
+}
+
+/// What META and delta files of a disk call committed.
+fn claims(stage: &Stage, disk: &SimulatedDisk) -> Vec<CheckpointRef> {
+    let mut claims = parents(stage, disk);
+    claims.extend(local(stage, disk).and_then(|local| local.meta).map(|meta| meta.at()));
+    claims
+}
+
+fn local(stage: &Stage, disk: &SimulatedDisk) -> Option<LocalState> {
+    let last = last_record(stage)?;
+    let disk: Arc<dyn Disk> = Arc::new(disk.copy());
+    let path = Path::new(super::STATE_DIRECTORY);
+    StateDirectory::open(disk, path, &last.job, last.fingerprint).ok().map(|state| state.local())
 }
 
 fn copy(stage: &Stage) -> Option<Machine> {
@@ -56,7 +157,8 @@ fn copy(stage: &Stage) -> Option<Machine> {
     })
 }
 
-fn kill(stage: &Stage) {
+/// Kills the process and waits until its end has been dealt with; nothing is started until [`release`].
+async fn kill(stage: &Stage) {
     let process = {
         let mut machines = stage.machines.borrow_mut();
         let Some(host) = machines.first_mut() else { return };
@@ -66,6 +168,9 @@ fn kill(stage: &Stage) {
     };
     if let Some(process) = process {
         process.kill();
+    }
+    while stage.machines.borrow().first().is_some_and(|host| host.running.is_some()) {
+        tokio::time::sleep(STEP).await;
     }
 }
 
@@ -113,7 +218,7 @@ fn of_files(stage: &Stage, what: Meddling, choice: u64, old: Option<Machine>) {
             let content = chosen(choice >> 16).and_then(|path| read(&disk, &path));
             replace(&disk, chosen(choice), content);
         }
-        Meddling::OlderCopy => {
+        Meddling::OlderCopy | Meddling::MergedCopies => {
             if let Some(old) = old {
                 host.machine = old;
             }
@@ -197,7 +302,7 @@ fn of_ledger(stage: &Stage, what: Meddling, choice: u64) {
 }
 
 /// The last committed record of the ledger, as it ever was.
-fn last_record(stage: &Stage) -> Option<LedgerRecord> {
+pub(super) fn last_record(stage: &Stage) -> Option<LedgerRecord> {
     let topic = millstream_engine::ledger_topic(JOB);
     let mut log = CommittedLog::default();
     for (place, batches) in stage.network.appended() {

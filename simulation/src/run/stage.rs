@@ -55,6 +55,21 @@ pub(super) struct Host {
     pub(super) held: bool,
     /// The word with which the next start goes on from what does not fit together.
     pub(super) resolution: Option<Resolution>,
+    /// That word was not meant for what there is.
+    pub(super) forgotten: bool,
+    /// The job is started in another shape.
+    pub(super) other_shape: bool,
+    /// Where the process that runs or is started next stands still.
+    pub(super) pause: Option<Pause>,
+}
+
+/// A process stands still after a named place.
+#[derive(Clone, Debug)]
+pub(super) struct Pause {
+    pub(super) place: String,
+    /// At which passage, from 1.
+    pub(super) passage: u64,
+    pub(super) lasts: Duration,
 }
 
 /// A process that runs.
@@ -141,6 +156,7 @@ impl Stage {
             checkpoint_interval: Duration::from_millis(job.checkpoint_interval_ms),
             bounded: false,
             resolution: None,
+            other_shape: false,
         })
     }
 
@@ -210,9 +226,11 @@ impl Stage {
     pub(super) fn mend_machines(&self) {
         for host in self.machines.borrow_mut().iter_mut() {
             host.disk_full = false;
+            host.pause = None;
             if let Some(running) = &host.running {
                 running.process.set_disk_full(false);
                 running.process.set_sync_fails(false);
+                running.process.pass_on();
                 running.process.resume();
             }
         }
@@ -267,6 +285,9 @@ impl Host {
             disk_full: false,
             held: false,
             resolution: None,
+            forgotten: false,
+            other_shape: false,
+            pause: None,
         }
     }
 }

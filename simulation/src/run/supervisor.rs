@@ -58,14 +58,15 @@ async fn supervise(stage: Rc<Stage>, index: usize) {
 /// From a start to an end; the pause before the next start, if there is one.
 async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, Violation> {
     let broken = |text: String| Violation::new(Oracle::Endings, text);
-    let mut setting = stage.setting().map_err(broken)?;
-    if let Some(host) = stage.machines.borrow_mut().get_mut(index) {
-        setting.resolution = host.resolution.take();
-    }
-    let job = counting(&setting).map_err(|error| broken(error.to_string()))?;
     while stage.machines.borrow().get(index).is_some_and(|host| host.held) {
         tokio::time::sleep(HELD).await;
     }
+    let mut setting = stage.setting().map_err(broken)?;
+    if let Some(host) = stage.machines.borrow_mut().get_mut(index) {
+        setting.other_shape = host.other_shape;
+        setting.resolution = host.resolution.take();
+    }
+    let job = counting(&setting).map_err(|error| broken(error.to_string()))?;
     let (process, job, life) = {
         let mut machines = stage.machines.borrow_mut();
         let Some(host) = machines.get_mut(index) else { return Ok(None) };
@@ -81,6 +82,7 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
             stopper: Box::new(job.stopper()),
             told: false,
         });
+        super::faults::pause(host);
         (process, job, life)
     };
     let result = process.run(job.run).await;
@@ -108,6 +110,10 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
     };
     host.machine.crashed(Crash::Process);
     let name = host.machine.name().clone();
+    let first = stage.plan.other_shape() == Some(true);
+    if setting.other_shape && !first && process.passed().contains_key("Owned") {
+        return Err(broken("the job went on in another shape".to_owned()));
+    }
     let ending = judge(result, &stage.plan)?;
     stage.history.note(&name, || format!("ends: {ending:?}"));
     let fate = match ending {
@@ -120,6 +126,20 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
             return Ok(Some(PAUSE));
         }
         Ending::Fenced(_) => Fate::Fenced,
+        Ending::Refused(_) if host.forgotten => {
+            stage.count("a forgotten option was refused");
+            host.forgotten = false;
+            return Ok(Some(PAUSE));
+        }
+        Ending::Refused(_) => Fate::Damaged,
+        // Only one start was in another shape.
+        Ending::OtherShape(_) if index == 0 && setting.other_shape => {
+            host.other_shape = false;
+            stage.count("a state directory of another shape");
+            return Ok(Some(PAUSE));
+        }
+        Ending::OtherShape(_) if setting.other_shape || first => Fate::Fenced,
+        Ending::OtherShape(text) => return Err(broken(text)),
         Ending::Damaged(text) => {
             if stage.plan.resolves
                 && let Some(resolution) = way_out(&text)
@@ -139,9 +159,7 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
 
 /// The way out that an error names.
 fn way_out(text: &str) -> Option<Resolution> {
-    if text.contains("does not apply") {
-        None
-    } else if text.contains("--adopt-local") {
+    if text.contains("--adopt-local") {
         Some(Resolution::AdoptLocal)
     } else if text.contains("--accept-rewind") {
         Some(Resolution::AcceptRewind)

@@ -1,0 +1,65 @@
+//! What histories have to come by: every row of the decision table that they can reach, and every named place to die at.
+//!
+//! Rows are named as the report names them. Out of reach, and so not asked for:
+//!
+//! | row | why |
+//! | --- | --- |
+//! | `RestoreUnfinished`, `RestoreOvertaken`, `RestoreRewinds`, `RestoreWithoutLedger`; `Savepoint…`, `Restored…` and `Restore…` places | savepoints are not simulated: they are written to and read from the real disk. `tests/` restores them on real brokers and kills at each of those places |
+//! | `look` of `LedgerLost`, `LedgerBehind`; `after the fence` of `TakeoverFailed` | the decision takes them only on the other side of the fence: an empty ledger proves nothing before it, and a fence that succeeded is no failed try |
+//! | `look: MetaMissing` | only with an option, and without META no stop names one |
+//! | `after the fence` of `ContradictingFiles`, `NoLocalState`, `FirstMetaGone` | the directory is read once, when a process starts; what the look found there is what the decision finds |
+//! | `after the fence` of `DamagedDelta`, `DigestMismatch` | a committed record that the look can not see yet, and its file damaged: comes, but seldom |
+
+use std::collections::BTreeMap;
+
+use millstream_engine::crash_points;
+
+/// Rows of the decision table.
+pub const ROWS: [&str; 31] = [
+    "decision look: first start",
+    "decision look: go on",
+    "decision look: ContradictingFiles",
+    "decision look: DamagedDelta",
+    "decision look: DigestMismatch",
+    "decision look: ForeignRecord",
+    "decision look: LedgerTopicRecreated",
+    "decision look: LineageSplit",
+    "decision look: NewerOwner",
+    "decision look: NoLocalState",
+    "decision look: OtherFingerprint",
+    "decision look: Refused",
+    "decision look: StaleLocalState",
+    "decision look: TakeoverFailed",
+    "decision after the fence: commit record 0",
+    "decision after the fence: confirm",
+    "decision after the fence: resolved",
+    "decision after the fence: resume",
+    "decision after the fence: ForeignRecord",
+    "decision after the fence: LedgerBehind",
+    "decision after the fence: LedgerLost",
+    "decision after the fence: LedgerTopicRecreated",
+    "decision after the fence: LineageSplit",
+    "decision after the fence: MetaMissing",
+    "decision after the fence: NewerOwner",
+    "decision after the fence: OtherFingerprint",
+    "decision after the fence: Refused",
+    "decision after the fence: StaleLocalState",
+    "decision repair: ForeignStore",
+    "decision repair: MissingDelta",
+    "a state directory of another shape",
+];
+
+/// Rows and crash points that came fewer than `least` times, with how often they did.
+#[must_use]
+pub fn seldom(coverage: &BTreeMap<String, u64>, least: u64) -> Vec<(&'static str, u64)> {
+    let times = |name: &str| coverage.get(name).copied().unwrap_or(0);
+    let all = ROWS.into_iter().chain(crash_points());
+    all.map(|name| (name, times(name))).filter(|(_, times)| *times < least).collect()
+}
+
+/// How many times in `histories` are as often as `per_million` in a million, rounded up.
+#[must_use]
+pub fn scaled(per_million: u64, histories: u64) -> u64 {
+    u64::try_from((u128::from(per_million) * u128::from(histories)).div_ceil(1_000_000))
+        .unwrap_or(u64::MAX)
+}
