@@ -8,14 +8,13 @@
 //! | `look` of `LedgerLost`, `LedgerBehind`; `after the fence` of `TakeoverFailed` | the decision takes them only on the other side of the fence: an empty ledger proves nothing before it, and a fence that succeeded is no failed try |
 //! | `look: MetaMissing` | only with an option, and without META no stop names one |
 //! | `after the fence` of `ContradictingFiles`, `NoLocalState`, `FirstMetaGone` | the directory is read once, when a process starts; what the look found there is what the decision finds |
-//! | `after the fence` of `DamagedDelta`, `DigestMismatch` | a committed record that the look can not see yet, and its file damaged: comes, but seldom |
 
 use std::collections::BTreeMap;
 
 use millstream_engine::crash_points;
 
 /// Rows of the decision table.
-pub const ROWS: [&str; 31] = [
+pub const ROWS: [&str; 33] = [
     "decision look: first start",
     "decision look: go on",
     "decision look: ContradictingFiles",
@@ -34,6 +33,8 @@ pub const ROWS: [&str; 31] = [
     "decision after the fence: confirm",
     "decision after the fence: resolved",
     "decision after the fence: resume",
+    "decision after the fence: DamagedDelta",
+    "decision after the fence: DigestMismatch",
     "decision after the fence: ForeignRecord",
     "decision after the fence: LedgerBehind",
     "decision after the fence: LedgerLost",

@@ -102,8 +102,11 @@ pub enum FaultKind {
         choice: u64,
         /// How long until it is done, where it is about something older.
         age_ms: u64,
-        /// It is done while the next process stands still between its first look at the ledger and its fence.
-        looked: bool,
+        /// The named place at whose next passage the process is killed; at once if there is none.
+        place: Option<String>,
+        /// For how long the next process stands still between its first look at the ledger and its fence. What is about the ledger
+        /// is done meanwhile, what is about files before. 0 for not at all.
+        looked_ms: u64,
     },
     /// Another program takes the job's transactional id, again and again.
     Rival {
@@ -283,9 +286,15 @@ impl fmt::Display for FaultKind {
                 write!(f, "a second process on a copy that is {age_ms} ms old, {slow_ms} ms away")
             }
             Self::EmptyProcess => f.write_str("a second process on an empty directory"),
-            Self::Meddle { what, choice, age_ms, looked } => {
+            Self::Meddle { what, choice, age_ms, place, looked_ms } => {
                 write!(f, "meddling: {what:?} (choice {choice}), {age_ms} ms old")?;
-                if *looked { f.write_str(", after the next look") } else { Ok(()) }
+                if let Some(place) = place {
+                    write!(f, ", killed at {place}")?;
+                }
+                match looked_ms {
+                    0 => Ok(()),
+                    _ => write!(f, ", {looked_ms} ms between look and fence"),
+                }
             }
             Self::Rival { every_ms, lasts_ms } => {
                 write!(f, "another program takes the id each {every_ms} ms, for {lasts_ms} ms")

@@ -9,7 +9,7 @@ use crate::network::NetworkSettings;
 use crate::runtime::Random;
 
 /// One seed in so many.
-const ONE_IN: u32 = 12;
+const ONE_IN: u32 = 10;
 
 /// What is aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ enum Focus {
     Outrun,
     /// The ledger changes between look and fence.
     LateLedger,
+    /// The file of a commit that the look can not see yet is damaged.
+    LateDelta,
     /// A delta file or the end of the ledger is lost or damaged.
     Loss,
     /// The store is newer than META and delta files, and somebody accepts a rewind.
@@ -35,13 +37,15 @@ enum Focus {
 }
 
 /// Those that hit more than one row, or not always, more than once.
-const FOCUSES: [Focus; 14] = [
+const FOCUSES: [Focus; 16] = [
     Focus::TakeoverFailed,
     Focus::NewerOwner,
     Focus::NewerOwner,
     Focus::Outrun,
     Focus::LateLedger,
     Focus::LateLedger,
+    Focus::LateDelta,
+    Focus::LateDelta,
     Focus::Loss,
     Focus::Loss,
     Focus::NewerStore,
@@ -100,7 +104,16 @@ pub(super) fn aim(plan: &mut Plan) {
             ];
             let what = *random.pick(&LEDGER).unwrap_or(&Meddling::ForeignRecord);
             let choice = random.next();
-            vec![(at_ms, FaultKind::Meddle { what, choice, age_ms: 0, looked: true })]
+            vec![(at_ms, FaultKind::Meddle { what, choice, age_ms: 0, place: None, looked_ms: 20 })]
+        }
+        Focus::LateDelta => {
+            plan.cluster.marker_delay_ms = 1_500;
+            let what = *random
+                .pick(&[Meddling::DamageDelta, Meddling::ForgeDelta])
+                .unwrap_or(&Meddling::DamageDelta);
+            let (choice, place) = (random.next(), Some("Committed".to_owned()));
+            let kind = FaultKind::Meddle { what, choice, age_ms: 0, place, looked_ms: 2_000 };
+            vec![(at_ms, kind)]
         }
         Focus::Loss => {
             const LOSSES: [Meddling; 4] = [
@@ -111,7 +124,7 @@ pub(super) fn aim(plan: &mut Plan) {
             ];
             let what = *random.pick(&LOSSES).unwrap_or(&Meddling::RemoveDelta);
             let choice = random.next();
-            vec![(at_ms, FaultKind::Meddle { what, choice, age_ms: 0, looked: false })]
+            vec![(at_ms, FaultKind::Meddle { what, choice, age_ms: 0, place: None, looked_ms: 0 })]
         }
         Focus::NewerStore => {
             plan.resolves = true;
@@ -124,7 +137,7 @@ pub(super) fn aim(plan: &mut Plan) {
             let places = [None, Some("Voted"), Some("Committed")];
             let mut place = random.pick(&places).copied().flatten();
             let mut looked_ms = 0;
-            if random.chance(2) {
+            if !random.chance(3) {
                 // META knows of a commit whose markers the look does not see, so that the option seems to apply.
                 resolution = Resolution::AdoptLocal;
                 place = Some("MetaWritten");
@@ -161,5 +174,5 @@ fn pause(second: bool, place: &str, passage: u64, lasts_ms: u64) -> FaultKind {
 
 fn older(random: &mut Random, what: Meddling, more_ms: u64) -> FaultKind {
     let (choice, age_ms) = (random.next(), more_ms + random.within(300..=900));
-    FaultKind::Meddle { what, choice, age_ms, looked: false }
+    FaultKind::Meddle { what, choice, age_ms, place: None, looked_ms: 0 }
 }

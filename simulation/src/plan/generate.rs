@@ -314,7 +314,8 @@ fn fault(random: &mut Random, kind: Kind, brokers: i32) -> FaultKind {
             what: meddling(random),
             choice: random.next(),
             age_ms: random.within(50..=1_000),
-            looked: false,
+            place: None,
+            looked_ms: 0,
         },
     }
 }

@@ -106,9 +106,13 @@ fn happen(stage: &Rc<Stage>, kind: &FaultKind) {
                 start_later(stage, machine, Duration::from_millis(*age_ms));
             }
         }
-        FaultKind::Meddle { what, choice, age_ms, looked } => {
+        FaultKind::Meddle { what, choice, age_ms, place, looked_ms } => {
             stage.count(format!("meddling: {what:?}"));
-            let when = meddle::When { age_ms: *age_ms, looked: *looked };
+            let when = meddle::When {
+                age: Duration::from_millis(*age_ms),
+                place: place.clone(),
+                looked: Duration::from_millis(*looked_ms),
+            };
             let meddle = meddle::meddle(Rc::clone(stage), *what, *choice, when);
             tokio::task::spawn_local(meddle);
         }

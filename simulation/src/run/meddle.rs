@@ -20,12 +20,14 @@ use crate::plan::{Crash, Meddling};
 use crate::process::Machine;
 
 /// When something is done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct When {
-    /// So many milliseconds after a copy was made, where it is about something older.
-    pub(super) age_ms: u64,
-    /// While the next process stands still between its first look at the ledger and its fence.
-    pub(super) looked: bool,
+    /// So long after a copy was made, where it is about something older.
+    pub(super) age: Duration,
+    /// Once the process has passed a named place.
+    pub(super) place: Option<String>,
+    /// How long the next process stands still between its first look at the ledger and its fence.
+    pub(super) looked: Duration,
 }
 
 /// Between two looks at what is waited for.
@@ -40,14 +42,18 @@ pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, when: 
         [Meddling::OlderCopy, Meddling::OlderMeta, Meddling::NewerStore, Meddling::MergedCopies];
     let old = older.contains(&what).then(|| copy(&stage)).flatten();
     if old.is_some() {
-        tokio::time::sleep(Duration::from_millis(when.age_ms)).await;
+        tokio::time::sleep(when.age).await;
     }
     if stage.stopping.get() {
         return;
     }
-    kill(&stage).await;
-    if when.looked {
-        until_looked(&stage).await;
+    kill(&stage, when.place.as_deref()).await;
+    if !when.looked.is_zero() {
+        stand_still_when_looked(&stage, when.looked);
+        if what.is_of_ledger() {
+            release(&stage);
+            until_looked(&stage).await;
+        }
     }
     let newer = (what == Meddling::MergedCopies).then(|| copy(&stage)).flatten();
     stage.history.note(&"somebody", || format!("{what:?}"));
@@ -72,14 +78,15 @@ fn release(stage: &Stage) {
     }
 }
 
-/// Lets the job be started, and waits until it stands still behind its first look at the ledger, or can not get there.
-async fn until_looked(stage: &Stage) {
-    /// What is done then takes no time.
-    const LASTS: Duration = Duration::from_millis(20);
+/// The next process stands still behind its first look at the ledger.
+fn stand_still_when_looked(stage: &Stage, lasts: Duration) {
     if let Some(host) = stage.machines.borrow_mut().first_mut() {
-        host.pause = Some(Pause { place: "Looked".to_owned(), passage: 1, lasts: LASTS });
-        host.held = false;
+        host.pause = Some(Pause { place: "Looked".to_owned(), passage: 1, lasts });
     }
+}
+
+/// Waits until it stands there, or can not get there.
+async fn until_looked(stage: &Stage) {
     for _ in 0..STEPS_MAX {
         let waits = stage.machines.borrow().first().is_some_and(|host| {
             host.pause.is_some()
@@ -110,7 +117,7 @@ async fn merge(stage: &Stage, newer: &SimulatedDisk) {
         }
         tokio::time::sleep(STEP).await;
     }
-    kill(stage).await;
+    kill(stage, None).await;
     stage.history.note(&"somebody", || "puts the newer delta files back".to_owned());
     let disk = stage.machines.borrow().first().map(|host| host.machine.disk().clone());
     if let Some(disk) = disk {
@@ -157,8 +164,9 @@ fn copy(stage: &Stage) -> Option<Machine> {
     })
 }
 
-/// Kills the process and waits until its end has been dealt with; nothing is started until [`release`].
-async fn kill(stage: &Stage) {
+/// Kills the process, at a named place if one is given and it comes there, and waits until its end has been dealt with; nothing is
+/// started until [`release`].
+async fn kill(stage: &Stage, place: Option<&str>) {
     let process = {
         let mut machines = stage.machines.borrow_mut();
         let Some(host) = machines.first_mut() else { return };
@@ -167,6 +175,15 @@ async fn kill(stage: &Stage) {
         host.running.as_ref().map(|running| running.process.clone())
     };
     if let Some(process) = process {
+        if let Some(place) = place {
+            process.die_at_next(place);
+            for _ in 0..STEPS_MAX {
+                if !process.is_alive() || stage.stopping.get() {
+                    break;
+                }
+                tokio::time::sleep(STEP).await;
+            }
+        }
         process.kill();
     }
     while stage.machines.borrow().first().is_some_and(|host| host.running.is_some()) {
@@ -227,7 +244,7 @@ fn of_files(stage: &Stage, what: Meddling, choice: u64, old: Option<Machine>) {
     }
 }
 
-fn is_meta(path: &Path) -> bool {
+pub(super) fn is_meta(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()) == Some("META")
 }
 
