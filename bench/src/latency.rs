@@ -11,9 +11,9 @@ use crate::BenchError;
 use crate::broker::Broker;
 use crate::steady::{
     Feed, Guarantee, JobProcess, PARTITIONS, Phases, Reader, Records, Seen, Shape,
-    SteadyJobArguments,
+    SteadyJobArguments, begin,
 };
-use crate::targets::{Bound, Spread, Targets, warn_if_loaded};
+use crate::targets::{Bound, Spread, Targets};
 
 /// How to measure.
 #[derive(Debug, Args)]
@@ -69,11 +69,8 @@ impl Run {
 }
 
 pub(crate) fn run(arguments: &LatencyArguments) -> Result<(), BenchError> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
-    warn_if_loaded(&mut out)?;
-    let broker = runtime.block_on(Broker::kafka())?;
+    let (runtime, broker) = begin(&mut out)?;
     writeln!(
         out,
         "{} records of 100 B a second, {PARTITIONS} partitions, {} workers, {}; times in ms",

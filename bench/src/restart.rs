@@ -9,9 +9,9 @@ use millstream_engine::kafka::{ClientConfig, KafkaClient, NewTopic};
 use crate::BenchError;
 use crate::broker::Broker;
 use crate::steady::{
-    Feed, Guarantee, JobProcess, PARTITIONS, Reader, Records, Shape, SteadyJobArguments,
+    Feed, Guarantee, JobProcess, PARTITIONS, Reader, Records, Shape, SteadyJobArguments, begin,
 };
-use crate::targets::{Bound, Spread, Targets, warn_if_loaded};
+use crate::targets::{Bound, Spread, Targets};
 
 /// How to measure.
 #[derive(Debug, Args)]
@@ -54,11 +54,8 @@ struct Kill {
 }
 
 pub(crate) fn run(arguments: &RestartArguments) -> Result<(), BenchError> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
-    warn_if_loaded(&mut out)?;
-    let broker = runtime.block_on(Broker::kafka())?;
+    let (runtime, broker) = begin(&mut out)?;
     writeln!(
         out,
         "{} keys of 16 B with values of 100 B, {} records a second, commits each {:?}, {} workers, {}",

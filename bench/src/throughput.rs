@@ -7,9 +7,10 @@ use clap::Args;
 use millstream_engine::kafka::{ClientConfig, KafkaClient, NewTopic};
 
 use crate::BenchError;
-use crate::broker::Broker;
-use crate::steady::{Feed, Guarantee, PARTITIONS, Records, Shape, SteadyJobArguments, measure};
-use crate::targets::{Bound, Spread, Targets, warn_if_loaded};
+use crate::steady::{
+    Feed, Guarantee, PARTITIONS, Records, Shape, SteadyJobArguments, begin, measure,
+};
+use crate::targets::{Bound, Spread, Targets};
 use crate::usage::Measurement;
 
 /// What to compare.
@@ -41,11 +42,8 @@ const KEPT: f64 = 0.9;
 const INPUT: &str = "throughput-in";
 
 pub(crate) fn run(arguments: &ThroughputArguments) -> Result<(), BenchError> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut out = std::io::stdout().lock();
-    warn_if_loaded(&mut out)?;
-    let broker = runtime.block_on(Broker::kafka())?;
+    let (runtime, broker) = begin(&mut out)?;
     let address = broker.bootstrap_server();
     let client = runtime.block_on(KafkaClient::connect(ClientConfig::new(&address)))?;
     runtime.block_on(load(arguments, &client, &address))?;

@@ -1,29 +1,26 @@
 //! From a valid message to one that no honest peer sends.
 
-/// SplitMix64: the same seed gives the same damage on every machine.
+use millstream_protocol::backoff::Jitter;
+
+/// The same seed gives the same damage on every machine.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Jitter);
 
 impl Random {
     /// A sequence of its own for each seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Jitter::new(seed))
     }
 
     /// Any number.
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `bound`; 0 if there is none.
     pub fn below(&mut self, bound: usize) -> usize {
-        let bound = bound.max(1) as u64;
-        usize::try_from(self.number() % bound).unwrap_or(0)
+        self.0.below(bound)
     }
 
     /// True once in `times`.

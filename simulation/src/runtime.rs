@@ -2,6 +2,8 @@
 
 use std::io;
 
+use millstream_protocol::backoff::Jitter;
+
 /// Runs a history to its end. Nothing in it waits for anything but simulated time, so it takes only the time that its code
 /// takes; several histories may run on threads of their own.
 ///
@@ -22,23 +24,19 @@ pub fn run<T>(history: impl Future<Output = T>) -> io::Result<T> {
 
 /// Numbers that follow from a seed (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Jitter);
 
 impl Random {
     /// The numbers of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Jitter::new(seed))
     }
 
     /// The next 64 bits.
     #[expect(clippy::should_implement_trait, reason = "it never ends, so nothing is optional")]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `bound`; 0 for a bound of 0.
@@ -55,7 +53,7 @@ impl Random {
     /// A generator of its own, so that more numbers here change nothing there.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self::new(self.next())
     }
 
     /// Fills `bytes`.

@@ -19,6 +19,7 @@
 )]
 
 pub mod flights;
+mod folders;
 pub mod keyed_state;
 mod local_broker;
 pub mod random;
@@ -28,5 +29,6 @@ mod topics;
 pub mod wait;
 pub mod wire;
 
+pub use folders::copy_folder;
 pub use local_broker::LocalBroker;
 pub use topics::Topics;

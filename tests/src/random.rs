@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use millstream_protocol::backoff::Jitter;
+
 /// A generator (SplitMix64) whose seed is known.
 #[derive(Clone, Debug)]
-pub struct Random {
-    state: u64,
-}
+pub struct Random(Jitter);
 
 impl Random {
     /// Seeded by `MILLSTREAM_SEED` if that is set, else by the time of day. Prints the seed, so that a failure can be repeated.
@@ -30,16 +30,12 @@ impl Random {
     /// Seeded by a number.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self(Jitter::new(seed))
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// A number of the range; its start if it is empty.

@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A client of a cluster and a runtime for it.
 #[derive(Debug)]
 pub struct Topics {
-    runtime: Runtime,
-    client: KafkaClient,
+    pub(crate) runtime: Runtime,
+    pub(crate) client: KafkaClient,
 }
 
 impl Topics {
@@ -29,7 +29,7 @@ impl Topics {
     #[must_use]
     pub fn connect(bootstrap_servers: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
+            .worker_threads(2)
             .enable_all()
             .build()
             .expect("a runtime");
@@ -60,12 +60,22 @@ impl Topics {
     /// If it can not be read.
     #[must_use]
     pub fn read(&self, topic: &str, partitions: i32) -> Vec<OutputRecord> {
+        self.read_until(topic, partitions, ReadUntil::LastStableOffset, PATIENCE)
+    }
+
+    /// The same, up to an end of the caller's choice; for no longer than `patience` without an answer.
+    pub(crate) fn read_until(
+        &self,
+        topic: &str,
+        partitions: i32,
+        until: ReadUntil,
+        patience: Duration,
+    ) -> Vec<OutputRecord> {
         let starts: BTreeMap<TopicPartition, i64> =
             (0..partitions).map(|partition| (TopicPartition::new(topic, partition), 0)).collect();
         let mut records = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let until = ReadUntil::LastStableOffset;
-        let read = read_topic(&self.client, &starts, until, PATIENCE, |tp, record| {
+        let read = read_topic(&self.client, &starts, until, patience, |tp, record| {
             records.push(OutputRecord {
                 partition: tp.partition,
                 offset: record.offset,

@@ -7,11 +7,26 @@ mod reader;
 use std::io::Write;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
+
 pub(crate) use feed::{Feed, Records};
 pub(crate) use job::{
     Guarantee, JobProcess, Phases, Shape, SteadyJobArguments, measure, run as run_job,
 };
 pub(crate) use reader::{Reader, Seen};
+
+use crate::BenchError;
+use crate::broker::Broker;
+use crate::targets::warn_if_loaded;
+
+/// Real Kafka and a runtime for what talks to it; a loaded machine is told of first.
+pub(crate) fn begin(out: &mut impl Write) -> Result<(Runtime, Broker), BenchError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    warn_if_loaded(out)?;
+    let broker = runtime.block_on(Broker::kafka())?;
+    Ok((runtime, broker))
+}
 
 /// Partitions of input and output.
 pub(crate) const PARTITIONS: i32 = 4;

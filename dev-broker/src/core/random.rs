@@ -1,23 +1,18 @@
 //! Numbers that look random and come from one seed (SplitMix64), so that one seed is one run.
 
+use millstream_protocol::backoff::Jitter;
 use uuid::Uuid;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
-    state: u64,
-}
+pub(crate) struct Random(Jitter);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self(Jitter::new(seed))
     }
 
     pub(crate) fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// A positive number, as fetch session ids are.

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use millstream_engine::crash_points;
 use millstream_testcontainers::{ConsumeEnd, KafkaCluster, Signal, real_kafka_or_skip};
+use millstream_tests::copy_folder;
 use millstream_tests::flights::{
     Expected, FlightsCommand, FlightsJob, OutputRecord, PARTITIONS, Query, SteadyFeed,
 };
 use millstream_tests::wait::wait_until;
 
-use crate::stage::{BOUNDED_LIMIT, Stage, copy_folder, setting, wait_until_it_runs};
+use crate::stage::{BOUNDED_LIMIT, Stage, setting, wait_until_it_runs};
 
 /// A job reaches any step within that time.
 const LIMIT: Duration = Duration::from_secs(60);

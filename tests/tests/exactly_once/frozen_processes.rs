@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use millstream_testcontainers::{JavaClient, KafkaCluster, Signal, real_kafka_or_skip};
+use millstream_tests::copy_folder;
 use millstream_tests::flights::{Feed, FlightsJob, Query, input_lines};
 
 use millstream_tests::wait::wait_until;
 
-use crate::stage::{BOUNDED_LIMIT, Stage, copy_folder};
+use crate::stage::{BOUNDED_LIMIT, Stage};
 
 /// `transaction.timeout.ms` of the job, and how often the broker looks for expired ones.
 const TIMEOUT: Duration = Duration::from_secs(3);

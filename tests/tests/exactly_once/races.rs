@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use millstream_testcontainers::{KafkaCluster, Signal, real_kafka_or_skip};
+use millstream_tests::copy_folder;
 use millstream_tests::flights::{Query, SteadyFeed};
 
-use crate::stage::{BOUNDED_LIMIT, Stage, copy_folder, setting, wait_until_it_runs};
+use crate::stage::{BOUNDED_LIMIT, Stage, setting, wait_until_it_runs};
 
 #[test]
 fn the_loser_is_restarted_again_and_again_on_a_copy_of_the_winners_directory() {

@@ -1,6 +1,5 @@
 //! What every test here needs: a cluster, topics, a state directory, and the check at the end.
 
-use std::path::Path;
 use std::time::Duration;
 
 use millstream_engine::kafka::{ClientConfig, KafkaClient, ReadUntil, TopicPartition, read_topic};
@@ -112,20 +111,6 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")),
         Err(_) => default,
-    }
-}
-
-/// Copies a folder with all that is in it.
-pub(crate) fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder to read") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), &target).expect("a copied file");
-        }
     }
 }
 

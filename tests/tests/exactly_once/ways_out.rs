@@ -8,10 +8,11 @@ use millstream_engine::kafka::{
 };
 use millstream_protocol_client::TransactionFilter;
 use millstream_testcontainers::{KafkaCluster, Signal, real_kafka_or_skip};
+use millstream_tests::copy_folder;
 use millstream_tests::flights::{Feed, FlightsCommand, Query, SteadyFeed, input_lines};
 use millstream_tests::wait::wait_until;
 
-use crate::stage::{BOUNDED_LIMIT, Stage, copy_folder, wait_until_it_runs};
+use crate::stage::{BOUNDED_LIMIT, Stage, wait_until_it_runs};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const LEDGER: &str = "flights-q1.millstream-ledger";

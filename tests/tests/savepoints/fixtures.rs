@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use millstream_engine::checkpoint::{Inspection, RealDisk, savepoint_of_directory};
 use millstream_testcontainers::{GuardedCommand, Signal};
+use millstream_tests::copy_folder;
 use millstream_tests::keyed_state::{Event, KeyedStateJob, LineCause, events_at, expected_lines};
 use millstream_tests::wait::wait_until;
 use millstream_tests::{LocalBroker, Topics};
@@ -139,17 +140,4 @@ fn write_the_fixtures() {
     // Nothing was under way when the process died, so what it wrote last is committed.
     let newest = Inspection::of(&RealDisk, &copy).unwrap().deltas.into_iter().map(|it| it.at).max();
     savepoint_of_directory(&copy, &testdata("savepoint-v2"), 0, newest).unwrap();
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.metadata().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).unwrap();
-        }
-    }
 }
