@@ -8,7 +8,7 @@ use millstream_engine::kafka::{ClientConfig, KafkaClient, NewTopic};
 
 use crate::BenchError;
 use crate::steady::{
-    Feed, Guarantee, PARTITIONS, Records, Shape, SteadyJobArguments, begin, measure,
+    Feed, Guarantee, PARTITIONS, Phases, Records, Shape, SteadyJobArguments, begin, measure,
 };
 use crate::targets::{Bound, Spread, Targets};
 use crate::usage::Measurement;
@@ -62,11 +62,11 @@ pub(crate) fn run(arguments: &ThroughputArguments) -> Result<(), BenchError> {
         for (kind, measured) in kinds.iter().zip(&mut runs) {
             let topic = format!("throughput-{kind:?}-{number}");
             runtime.block_on(client.create_topic(NewTopic::new(&topic, PARTITIONS, 1)))?;
-            let run = one(arguments, &address, &topic, *kind)?;
+            let (run, phases) = one(arguments, &address, &topic, *kind)?;
             runtime.block_on(client.delete_topic(&topic))?;
             writeln!(
                 out,
-                "  {kind:?}: {:.3} M records/s, {:.2} CPU-s per million",
+                "  {kind:?}: {:.3} M records/s, {:.2} CPU-s per million; checkpoints {phases}",
                 run.million_per_second(),
                 run.cpu_per_million()
             )?;
@@ -111,9 +111,9 @@ fn one(
     address: &str,
     topic: &str,
     guarantee: Guarantee,
-) -> Result<Measurement, BenchError> {
+) -> Result<(Measurement, Phases), BenchError> {
     let state = tempfile::tempdir_in(".")?;
-    let run = measure(&SteadyJobArguments {
+    let (run, phases) = measure(&SteadyJobArguments {
         bootstrap_server: address.to_owned(),
         job: topic.to_owned(),
         input_topic: INPUT.to_owned(),
@@ -128,5 +128,5 @@ fn one(
     if (run.records, run.records_out) != (arguments.records, arguments.records) {
         return Err(format!("{topic}: of {} records {run:?}", arguments.records).into());
     }
-    Ok(run)
+    Ok((run, phases))
 }

@@ -94,13 +94,16 @@ pub(crate) fn run(arguments: &SteadyJobArguments) -> Result<(), BenchError> {
         wall,
         usage: Usage::now()?,
     };
-    serde_json::to_writer(std::io::stdout().lock(), &measurement)?;
+    let phases = Phases::of(&monitor.checkpoints());
+    serde_json::to_writer(std::io::stdout().lock(), &(measurement, phases))?;
     Ok(())
 }
 
 /// How long the phases of the last checkpoints took, in milliseconds: medians.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Phases {
+    /// How many checkpoints.
+    checkpoints: usize,
     /// From the trigger until the barrier had passed everything.
     barrier: f64,
     snapshot: f64,
@@ -116,6 +119,7 @@ impl Phases {
             Spread::of(checkpoints.iter().map(|it| phase(it).as_secs_f64() * 1e3)).median
         };
         Self {
+            checkpoints: checkpoints.len(),
             barrier: median(|it| it.trigger_duration + it.alignment_duration),
             snapshot: median(|it| it.snapshot_duration),
             delta: median(|it| it.delta_duration),
@@ -128,10 +132,10 @@ impl Phases {
 
 impl fmt::Display for Phases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { barrier, snapshot, delta, acknowledge, commit, all } = self;
+        let Self { checkpoints, barrier, snapshot, delta, acknowledge, commit, all } = self;
         write!(
             f,
-            "barrier {barrier:.1}, snapshot {snapshot:.1}, acknowledged {acknowledge:.1} (delta file {delta:.1}), commit {commit:.1}, in all {all:.1}"
+            "{checkpoints}: barrier {barrier:.1}, snapshot {snapshot:.1}, acknowledged {acknowledge:.1} (delta file {delta:.1}), commit {commit:.1}, in all {all:.1}"
         )
     }
 }
@@ -273,7 +277,7 @@ impl Drop for JobProcess {
 }
 
 /// Runs a bounded job to its end.
-pub(crate) fn measure(arguments: &SteadyJobArguments) -> Result<Measurement, BenchError> {
+pub(crate) fn measure(arguments: &SteadyJobArguments) -> Result<(Measurement, Phases), BenchError> {
     let output = command(arguments)?.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err(format!("{} ended with {}", arguments.job, output.status).into());
