@@ -14,8 +14,8 @@ use crate::{NodeId, ProducerIdAndEpoch, Timestamp};
 pub(super) struct PartitionWindow {
     pub(super) identity: ProducerIdAndEpoch,
     next_sequence: i32,
-    /// A batch was acknowledged under this identity: the partition is part of the transaction.
-    pub(super) acked: bool,
+    /// Who acknowledged a batch under this identity last: the partition is part of the transaction there.
+    pub(super) acked_by: Option<NodeId>,
     pub(super) batches: VecDeque<SentBatch>,
     /// Sequences start anew, under a new epoch, once no batch is in flight (idempotent producers only).
     pub(super) reset_pending: bool,
@@ -64,7 +64,7 @@ impl PartitionWindow {
         Self {
             identity,
             next_sequence: 0,
-            acked: false,
+            acked_by: None,
             batches: VecDeque::new(),
             reset_pending: false,
             gap: false,

@@ -165,7 +165,9 @@ impl Producer {
     fn acknowledge(&mut self, key: &TopicPartition, at: usize, answer: &ProducePartitionResponse) {
         let Some(window) = self.windows.get_mut(key) else { return };
         let Some(sent) = window.batches.remove(at) else { return };
-        window.acked = true;
+        if let Status::InFlight(_, node) = sent.status {
+            window.acked_by = Some(node);
+        }
         window.gap = false;
         window.failures = 0;
         window.retry_at = None;

@@ -30,6 +30,8 @@ pub struct Producer {
     pub(super) transactions: TransactionManager,
     pub(super) accumulator: RecordAccumulator,
     pub(super) windows: BTreeMap<TopicPartition, PartitionWindow>,
+    /// Leaders that acknowledged a batch of the last transaction, which was committed, and the producer id that it had.
+    pub(super) known_by: BTreeMap<TopicPartition, (NodeId, i64)>,
     /// Windows with a batch to be sent again or a pause, and maybe some that had: of thousands of partitions only these are looked at
     /// each turn.
     pub(super) held: BTreeSet<TopicPartition>,
@@ -74,6 +76,7 @@ impl Producer {
             accumulator: RecordAccumulator::new(transactional, config.buffer_memory),
             config,
             windows: BTreeMap::new(),
+            known_by: BTreeMap::new(),
             held: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             open: None,
@@ -431,7 +434,7 @@ impl Producer {
                 }
                 TransactionEvent::Ended { committed, result } => {
                     if result.is_ok() {
-                        self.close_transaction();
+                        self.close_transaction(committed);
                     }
                     self.finish_verb(committed, result.err());
                 }
@@ -458,13 +461,18 @@ impl Producer {
         }
     }
 
-    fn close_transaction(&mut self) {
+    fn close_transaction(&mut self, committed: bool) {
         if let Some(open) = self.open.take() {
             self.closed = Some(open);
             self.finish_flush(open);
             self.accumulator.tags.remove(&open);
         }
-        self.windows.clear();
+        self.known_by.clear();
+        let closed = std::mem::take(&mut self.windows);
+        let known = closed.into_iter().filter_map(|(key, window)| {
+            Some((key, (window.acked_by?, window.identity.producer_id)))
+        });
+        self.known_by.extend(known.filter(|_| committed));
     }
 
     fn finish_flushes(&mut self) {
@@ -537,6 +545,7 @@ impl Producer {
         }
         self.accumulator.clear(error);
         self.in_flight.clear();
+        self.known_by.clear();
         self.open = None;
         self.closed = None;
         self.late = None;

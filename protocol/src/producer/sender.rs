@@ -128,7 +128,10 @@ impl Producer {
         // A leader that knows nothing of the producer takes whatever sequence comes first. Were several batches under way and the
         // first one refused (a partition that was just created has no leader yet), a later one would take its place.
         // KIP-890: under TV2 the first batch also makes the leader register the partition, and others are out of order until then.
-        let limit = if window.acked { MAX_UNACKNOWLEDGED } else { 1 };
+        // To a leader that wrote the transaction before they go all the same: it serves a connection in order, and to one
+        // that knows the producer a new epoch begins with its first sequence and no other.
+        let known = self.known_by.get(key) == Some(&(leader.node, identity.producer_id));
+        let limit = if window.acked_by.is_some() || known { MAX_UNACKNOWLEDGED } else { 1 };
         let next = window.next(leader.node, limit, now);
         // A partition with another identity waits for what it has in flight.
         if next == Next::New && window.identity != identity {

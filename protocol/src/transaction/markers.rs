@@ -24,8 +24,11 @@ pub(super) struct Markers {
     pub(super) until: Timestamp,
     /// Something is to be written.
     wanted: bool,
-    asked: u32,
 }
+
+/// Markers take a millisecond or two on an idle broker, several on a busy one; nothing is written meanwhile. At most
+/// [`BROKERS_WAIT`] of questions.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
 
 /// What a broker waits for before it looks again.
 const BROKERS_WAIT: Duration = Duration::from_millis(20);
@@ -34,7 +37,7 @@ impl TransactionManager {
     /// EndTxn was carried out just now.
     pub(super) fn expect_markers(&mut self, now: Timestamp) {
         let until = now.after(BROKERS_WAIT);
-        self.markers = self.may_describe.then_some(Markers { until, wanted: false, asked: 0 });
+        self.markers = self.may_describe.then_some(Markers { until, wanted: false });
     }
 
     /// Whether the next transaction's first batch is better kept until the coordinator has been asked.
@@ -46,10 +49,9 @@ impl TransactionManager {
     }
 
     /// The question, if there is something to write and the markers may be missing.
-    pub(super) fn ask_for_markers(&mut self) -> Option<Request> {
+    pub(super) fn ask_for_markers(&self) -> Option<Request> {
         let id = self.config.transactional_id.as_deref()?;
-        let markers = self.markers.as_mut().filter(|markers| markers.wanted)?;
-        markers.asked += 1;
+        self.markers.filter(|markers| markers.wanted)?;
         let request =
             DescribeTransactionsRequest::default().with_transactional_ids(vec![wire_id(id)]);
         Some(Request::DescribeTransactions(request))
@@ -60,13 +62,14 @@ impl TransactionManager {
         now: Timestamp,
         response: &DescribeTransactionsResponse,
     ) {
-        let Some(markers) = &mut self.markers else { return };
+        if self.markers.is_none() {
+            return;
+        }
         let state = response.transaction_states.first();
         if state.is_some_and(|state| {
             is_under_way(ErrorCode(state.error_code), &state.transaction_state)
         }) {
-            // Markers take a millisecond or two on an idle broker, and far more on few.
-            self.retry_at = Some(now.after(Duration::from_millis(u64::from(markers.asked))));
+            self.retry_at = Some(now.after(BETWEEN_QUESTIONS));
             return;
         }
         let refused = state.is_some_and(|state| {

@@ -73,6 +73,41 @@ fn window_opens_to_five_once_the_first_batch_of_a_partition_is_acknowledged() {
     }
 }
 
+/// The leader that wrote a transaction which was committed knows the producer: the next one's batches need not wait for the first.
+#[test]
+fn window_is_open_from_the_start_where_the_transaction_before_was_written() {
+    for (committed, leader, expected) in [(true, 1, 5), (true, 2, 1), (false, 1, 1)] {
+        let mut producer = registered();
+        if committed {
+            commit(&mut producer, T0, 4);
+        } else {
+            producer.abort_transaction(T0);
+            let end = requests(&mut producer, T0);
+            producer.handle_response(T0, end[0].token, 5, Ok(ended(4)));
+            assert_eq!(events(&mut producer), vec![ProducerEvent::Aborted(Ok(()))]);
+        }
+        producer.begin_transaction(T0, 2).unwrap();
+        for partition in [0, 1] {
+            for _ in 0..6 {
+                producer.send_batch(T0, key(partition), batch(1), 2);
+            }
+        }
+        // The markers of the first are written meanwhile.
+        let now = T0.after(Duration::from_millis(20));
+        let metadata = metadata("t", &[(0, leader, 5), (1, 1, 5)]);
+        let mut of_partition = [0; 2];
+        while let Some(request) = producer.poll_request(now, &metadata) {
+            for (_, partitions) in sent(&[request]) {
+                partitions
+                    .iter()
+                    .for_each(|(partition, _, _)| of_partition[*partition as usize] += 1);
+            }
+        }
+        // Nothing of partition 1 was acknowledged.
+        assert_eq!(of_partition, [expected, 1], "committed {committed}, leader {leader}");
+    }
+}
+
 #[test]
 fn requests_stay_below_their_size_and_number() {
     let mut config = config();
