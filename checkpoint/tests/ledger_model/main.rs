@@ -29,6 +29,7 @@
 //! cargo test -p millstream-checkpoint --test ledger_model -- --nocapture          # what CI runs: about 9 million states
 //! cargo test -p millstream-checkpoint --test ledger_model -- --nocapture --ignored # the long form
 //! MILLSTREAM_MODEL=3k MILLSTREAM_MODEL_TRACE=1 cargo test …                       # one configuration, shortest counterexample
+//! MILLSTREAM_MODEL=9i MILLSTREAM_MODEL_SECONDS=600 cargo test …                   # at most 10 minutes each; fails if that is too short
 //! ```
 //!
 //! In a trace `2.5@3` is a ledger record: checkpoint 2 of attempt 5, by owner 3. Ids are counted anew in each state by their
@@ -68,7 +69,7 @@ mod state;
 mod step;
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use stateright::{Model, Property};
 
@@ -126,12 +127,19 @@ fn wanted(case: &Case) -> bool {
         .map_or(true, |names| names.split(',').any(|name| case.name.starts_with(name)))
 }
 
+/// `MILLSTREAM_MODEL_SECONDS=600` cuts each configuration short after 600 s.
+fn limit() -> Option<Duration> {
+    let text = std::env::var("MILLSTREAM_MODEL_SECONDS").ok()?;
+    let seconds = text.parse();
+    Some(Duration::from_secs(seconds.expect("MILLSTREAM_MODEL_SECONDS is a number of seconds")))
+}
+
 /// Runs configurations one after the other; gives those that did not end as expected.
 fn run(cases: impl Iterator<Item = Case>, threads: usize) -> Vec<String> {
-    let begun = Instant::now();
+    let (begun, limit) = (Instant::now(), limit());
     let (mut count, mut states, mut wrong) = (0, 0, Vec::new());
     for case in cases.filter(wanted) {
-        let outcome = case.run(threads);
+        let outcome = case.run(threads, limit);
         count += 1;
         states += outcome.states;
         let said: Vec<&str> = outcome.failed.iter().copied().collect();
@@ -141,17 +149,19 @@ fn run(cases: impl Iterator<Item = Case>, threads: usize) -> Vec<String> {
             outcome.states,
             outcome.depth,
             outcome.spent.as_secs_f64(),
-            if said.is_empty() {
-                "clean".to_owned()
-            } else {
-                format!("VIOLATED: {}", said.join("; "))
+            match (said.is_empty(), outcome.cut_short) {
+                (true, false) => "clean".to_owned(),
+                (true, true) => "cut short, clean so far".to_owned(),
+                (false, _) => format!("VIOLATED: {}", said.join("; ")),
             }
         );
         let as_expected = match case.violates {
             None => said.is_empty(),
             Some(property) => said.contains(&property),
         };
-        if !as_expected {
+        if as_expected && outcome.cut_short && case.violates.is_none() {
+            wrong.push(format!("{}: not every state was seen within {limit:?}", case.name));
+        } else if !as_expected {
             wrong.push(format!("{}: expected {:?}, found {said:?}", case.name, case.violates));
         }
         if !as_expected || std::env::var_os("MILLSTREAM_MODEL_TRACE").is_some() {
