@@ -108,6 +108,27 @@ pub enum ResolutionRefused {
         /// The ledger.
         ledger: LedgerPlace,
     },
+    /// The ledger is not ahead of the directory, and nobody was fenced: it may end there only because the markers of the last
+    /// commit are not written yet.
+    #[error(
+        "{resolution} does not apply: {ledger} is not ahead of the state in {}, which stands at checkpoint {confirmed}; it shows {} so \
+         far. Right after a commit that is no damage: brokers answer it before they have written its markers. Nothing was \
+         changed; start the job without {resolution}: it waits for the markers, and if the ledger has lost records it says so",
+        directory.display(),
+        committed.map_or_else(|| "no checkpoint".to_owned(), |at| format!("checkpoint {at}"))
+    )]
+    LedgerNotAhead {
+        /// What was asked for.
+        resolution: Resolution,
+        /// The state directory.
+        directory: PathBuf,
+        /// The checkpoint it knows to be committed.
+        confirmed: CheckpointRef,
+        /// The ledger.
+        ledger: LedgerPlace,
+        /// Its last checkpoint below the last stable offset, if there is one.
+        committed: Option<CheckpointRef>,
+    },
     /// Something else is wrong.
     #[error("{resolution} does not apply, something else is wrong: {found}")]
     OtherDamage {
@@ -146,6 +167,17 @@ pub fn look_resolving(facts: &Facts<'_>, resolution: Resolution) -> Result<(), U
         // A ledger that is empty or behind stops no look: markers may not be written yet. For a resolution it is a reason.
         Look::Continue => match decide(facts) {
             Decision::Stop(stop) if covers(resolution, &stop) => Ok(()),
+            // Only a read behind the fence shows that records are lost; to say so here would send people to --adopt-local.
+            Decision::Stop(
+                StopReason::LedgerBehind { confirmed, .. }
+                | StopReason::LedgerLost { confirmed, .. },
+            ) => Err(Unresolved::Refused(ResolutionRefused::LedgerNotAhead {
+                resolution,
+                directory: facts.local.path.clone(),
+                confirmed,
+                ledger: facts.ledger_place.clone(),
+                committed: facts.ledger.map(|ledger| ledger.record.at()),
+            })),
             Decision::Stop(stop) => Err(refused_by(resolution, stop)),
             _ => Err(nothing_to_resolve(facts, resolution)),
         },

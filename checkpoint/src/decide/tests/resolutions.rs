@@ -126,6 +126,33 @@ fn where_state_and_ledger_fit_together_both_are_refused_before_anybody_is_fenced
     }
 }
 
+/// EndTxn is answered before its markers are written: a ledger that looks behind or empty before the fence proves nothing.
+#[test]
+fn a_forgotten_rewind_is_not_called_a_loss_while_markers_may_be_on_their_way() {
+    let local = at_four();
+    let older = fact(at(3, 1), 1);
+    for (ledger, shown) in [(Some(&older), "checkpoint 3"), (None, "no checkpoint")] {
+        let case = Case::new(&local, ledger);
+        let look = case.with(|facts| look_resolving(facts, Resolution::AcceptRewind));
+        let Err(Unresolved::Refused(refusal)) = look else { panic!("{look:?}") };
+        let text = refusal.to_string();
+        for part in [
+            "--accept-rewind does not apply",
+            "is not ahead of the state in /state",
+            "stands at checkpoint 4",
+            shown,
+            "start the job without --accept-rewind",
+            "waits for the markers",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        assert!(!text.contains("adopt-local") && !text.contains("lost acknowledged"), "{text}");
+        // Behind the fence the same ledger is the truth.
+        let behind = refused(&case, Resolution::AcceptRewind);
+        assert!(behind.contains("--adopt-local"), "{behind}");
+    }
+}
+
 #[test]
 fn two_histories_another_job_and_a_newer_owner_have_no_way_out() {
     let local = at_four();
