@@ -109,6 +109,7 @@ async fn administration() {
     assert!(soon(client.create_topic(new.clone())).await.unwrap());
     assert!(!soon(client.create_topic(new.clone())).await.unwrap());
     let described = soon(client.describe_topic("t")).await.unwrap().unwrap();
+    assert_eq!(soon(client.describe_topic_once("t")).await.unwrap().as_ref(), Some(&described));
     assert_eq!(described.partitions.len(), 3);
     assert!(described.partitions.iter().all(|partition| partition.leader >= 0));
     let resource = ConfigResource::Topic("t".to_owned());

@@ -134,11 +134,16 @@ impl Ledger {
     ) -> Result<Self, LedgerTopicError> {
         let topic = Self::topic_name(job);
         let failed = |source| LedgerTopicError::Client { topic: topic.clone(), source };
-        let mut description = client.describe_topic(&topic).await.map_err(failed)?;
+        let known = known.filter(|(topic_id, newest)| *newest > 0 || *topic_id != TopicId::UNKNOWN);
+        // Where META knows of the topic, a broker that does not is asked again before the topic is called missing. Where it does
+        // not, a broker that lags costs nothing but a CreateTopics that finds the topic there.
+        let mut description = match known {
+            Some(_) => client.describe_topic(&topic).await,
+            None => client.describe_topic_once(&topic).await,
+        }
+        .map_err(failed)?;
         if description.is_none() {
-            if let Some((topic_id, checkpoint)) = known
-                && (checkpoint > 0 || topic_id != TopicId::UNKNOWN)
-            {
+            if let Some((_, checkpoint)) = known {
                 return Err(LedgerTopicError::Missing { topic, checkpoint });
             }
             let brokers = i16::try_from(client.broker_count()).unwrap_or(i16::MAX);
@@ -152,8 +157,12 @@ impl Ledger {
                     ("min.insync.replicas".to_owned(), (replication_factor - 1).max(1).to_string()),
                 ]),
             };
-            client.create_topic(new_topic).await.map_err(failed)?;
+            let created = client.create_topic(new_topic).await;
             description = client.describe_topic(&topic).await.map_err(failed)?;
+            // Who may not create topics needs one that is there, and finds it although the first broker asked did not know it yet.
+            if let (Err(source), None) = (created, &description) {
+                return Err(failed(source));
+            }
         }
         let topic_id = description.map_or(TopicId::UNKNOWN, |found| TopicId(found.topic_id));
         let configs = client

@@ -80,6 +80,28 @@ impl KafkaClient {
         &self,
         name: &str,
     ) -> Result<Option<TopicDescription>, ClientError> {
+        self.describe(name, MISSING_TRIES).await
+    }
+
+    /// As [`describe_topic`](Self::describe_topic), but the first broker that answers is believed: `None` may be said of a topic
+    /// that was created moments ago, and takes no time. For who is about to create it.
+    ///
+    /// # Errors
+    ///
+    /// As [`describe_topic`](Self::describe_topic).
+    pub async fn describe_topic_once(
+        &self,
+        name: &str,
+    ) -> Result<Option<TopicDescription>, ClientError> {
+        self.describe(name, 0).await
+    }
+
+    /// `missing_tries`: so often "unknown" is not believed.
+    async fn describe(
+        &self,
+        name: &str,
+        missing_tries: u32,
+    ) -> Result<Option<TopicDescription>, ClientError> {
         let mut attempts = self.attempts(format!("describe topic '{name}'"));
         let topics = [Arc::from(name)];
         loop {
@@ -91,7 +113,7 @@ impl KafkaClient {
             match ErrorCode(topic.error_code) {
                 ErrorCode::NONE => return Ok(Some(description(topic))),
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
-                    if attempts.failures() >= MISSING_TRIES {
+                    if attempts.failures() >= missing_tries {
                         return Ok(None);
                     }
                     attempts.pause("the topic is unknown").await?;

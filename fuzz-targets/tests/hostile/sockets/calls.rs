@@ -40,6 +40,7 @@ pub(super) async fn call(api: ApiKey, config: ClientConfig) {
         | ApiKey::SaslHandshake
         | ApiKey::SaslAuthenticate => {
             in_time("describe a topic", client.describe_topic("t")).await;
+            in_time("describe a topic once", client.describe_topic_once("t")).await;
         }
         ApiKey::Produce
         | ApiKey::InitProducerId
