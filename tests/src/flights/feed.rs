@@ -39,6 +39,7 @@ pub fn input_lines() -> Vec<String> {
 pub struct Feed {
     total: usize,
     written: Arc<AtomicUsize>,
+    abandoned: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -49,16 +50,17 @@ impl Feed {
         let (bootstrap_servers, topic) = (bootstrap_servers.to_owned(), topic.to_owned());
         let total = lines.len();
         let written = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&written);
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (counter, left) = (Arc::clone(&written), Arc::clone(&abandoned));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
                 .enable_all()
                 .build()
                 .expect("a runtime");
-            runtime.block_on(write(&bootstrap_servers, &topic, &lines, over, &counter));
+            runtime.block_on(write(&bootstrap_servers, &topic, &lines, over, &counter, &left));
         });
-        Self { total, written, thread: Some(thread) }
+        Self { total, written, abandoned, thread: Some(thread) }
     }
 
     /// Writes everything now and waits.
@@ -95,13 +97,21 @@ impl Feed {
     }
 }
 
+/// A feed whose test has failed ends without a word when its cluster does.
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+}
+
 /// A feed without an end: a few events at a time until it is stopped, the year again and again.
 #[derive(Debug)]
 pub struct SteadyFeed {
     lines: Arc<Vec<String>>,
     written: Arc<AtomicUsize>,
     stopped: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    abandoned: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl SteadyFeed {
@@ -111,8 +121,9 @@ impl SteadyFeed {
         let (bootstrap_servers, topic) = (bootstrap_servers.to_owned(), topic.to_owned());
         let lines = Arc::new(input_lines());
         let (written, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (events, count, stop) =
-            (Arc::clone(&lines), Arc::clone(&written), Arc::clone(&stopped));
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (events, count) = (Arc::clone(&lines), Arc::clone(&written));
+        let (stop, left) = (Arc::clone(&stopped), Arc::clone(&abandoned));
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
@@ -126,7 +137,7 @@ impl SteadyFeed {
                 let mut ticks = tokio::time::interval(pause);
                 let mut events = events.iter().cycle();
                 let mut next_partition = 0;
-                while !stop.load(Ordering::Acquire) {
+                while !stop.load(Ordering::Acquire) && !left.load(Ordering::Acquire) {
                     ticks.tick().await;
                     for line in events.by_ref().take(at_once) {
                         writer
@@ -134,13 +145,17 @@ impl SteadyFeed {
                             .expect("a record that fits");
                         next_partition = (next_partition + 1) % PARTITIONS;
                     }
-                    writer.flush().await.expect("the broker acknowledges");
+                    let flushed = writer.flush().await;
+                    if left.load(Ordering::Acquire) {
+                        return;
+                    }
+                    flushed.expect("the broker acknowledges");
                     count.fetch_add(at_once, Ordering::Release);
                 }
                 client.close().await;
             });
         });
-        Self { lines, written, stopped, thread }
+        Self { lines, written, stopped, abandoned, thread: Some(thread) }
     }
 
     /// Events written so far.
@@ -155,11 +170,20 @@ impl SteadyFeed {
     ///
     /// If a write failed.
     #[must_use]
-    pub fn stop(self) -> Vec<String> {
+    pub fn stop(mut self) -> Vec<String> {
         self.stopped.store(true, Ordering::Release);
-        self.thread.join().expect("the feed ended well");
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the feed ended well");
+        }
         let written = self.written.load(Ordering::Acquire);
         self.lines.iter().cycle().take(written).cloned().collect()
+    }
+}
+
+/// As that of [`Feed`].
+impl Drop for SteadyFeed {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::Release);
     }
 }
 
@@ -169,6 +193,7 @@ async fn write(
     lines: &[String],
     over: Duration,
     written: &AtomicUsize,
+    abandoned: &AtomicBool,
 ) {
     let client =
         KafkaClient::connect(ClientConfig::new(bootstrap_servers)).await.expect("a client");
@@ -184,7 +209,11 @@ async fn write(
                 .expect("a record that fits");
             next_partition = (next_partition + 1) % PARTITIONS;
         }
-        writer.flush().await.expect("the broker acknowledges");
+        let flushed = writer.flush().await;
+        if abandoned.load(Ordering::Acquire) {
+            return;
+        }
+        flushed.expect("the broker acknowledges");
         written.fetch_add(slice.len(), Ordering::Relaxed);
     }
     client.close().await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use millstream_protocol_client::TransactionFilter;
 use millstream_testcontainers::{FaultRule, KafkaCluster, api_key, real_kafka_or_skip};
 use millstream_tests::flights::{Query, SteadyFeed};
-use millstream_tests::wait::wait_until;
+use millstream_tests::wait::{wait_until, wait_until_ok};
 
 use crate::stage::{BOUNDED_LIMIT, Stage, setting, wait_until_it_runs};
 
@@ -140,8 +140,9 @@ fn thirty_seconds_without_a_network_cost_a_replay_and_nothing_else() {
         // Everything that was written meanwhile is read and committed, with a replay if a transaction was open at the cut.
         let written = feed.written();
         let (runtime, client) = stage.client();
-        wait_until("the output", LIMIT, || {
-            job.has_ended() || stage.count_output(&runtime, &client) >= written
+        wait_until_ok("the output", LIMIT, || {
+            let done = job.has_ended() || stage.count_output(&runtime, &client) >= written;
+            if done { Ok(()) } else { Err(job.output()) }
         });
         assert!(!job.has_ended(), "TV{level}:\n{}", job.output());
         let replays = job.output().matches("running from checkpoint").count() - 1;

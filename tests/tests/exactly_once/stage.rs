@@ -7,7 +7,7 @@ use millstream_testcontainers::{ConsumeEnd, KafkaCluster, KafkaClusterBuilder};
 use millstream_tests::flights::{
     Expected, FlightsCommand, FlightsJob, OutputRecord, PARTITIONS, Query,
 };
-use millstream_tests::wait::wait_until;
+use millstream_tests::wait::wait_until_ok;
 use tokio::runtime::Runtime;
 
 /// A console consumer that hears nothing for so long has read everything.
@@ -15,6 +15,9 @@ const IDLE: Duration = Duration::from_secs(8);
 
 /// A bounded run over the whole year ends within this.
 pub(crate) const BOUNDED_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a job says once it has recovered.
+const RUNNING: &str = "running from checkpoint";
 
 /// A cluster with the topics of one query.
 pub(crate) struct Stage {
@@ -116,8 +119,10 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
 
 /// Waits until the job runs.
 pub(crate) fn wait_until_it_runs(job: &mut FlightsJob) {
-    wait_until("the job runs or has ended", Duration::from_secs(60), || {
-        job.output().contains("running from checkpoint") || job.has_ended()
+    wait_until_ok("the job runs or has ended", Duration::from_secs(60), || {
+        let ended = job.has_ended();
+        let output = job.output();
+        if ended || output.contains(RUNNING) { Ok(()) } else { Err(output) }
     });
-    assert!(job.output().contains("running from checkpoint"), "{}", job.output());
+    assert!(job.output().contains(RUNNING), "{}", job.output());
 }

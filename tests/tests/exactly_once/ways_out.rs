@@ -7,7 +7,7 @@ use millstream_engine::kafka::{
     Compression, KafkaClient, NewTopic, ReadUntil, TopicPartition, TopicWriter, read_topic,
 };
 use millstream_protocol_client::TransactionFilter;
-use millstream_testcontainers::{KafkaCluster, Signal, real_kafka_or_skip};
+use millstream_testcontainers::{FaultRule, KafkaCluster, Signal, api_key, real_kafka_or_skip};
 use millstream_tests::copy_folder;
 use millstream_tests::flights::{Feed, FlightsCommand, Query, SteadyFeed, input_lines};
 use millstream_tests::wait::wait_until;
@@ -105,6 +105,43 @@ fn a_ledger_that_was_restored_older_is_adopted_from_the_state_directory() {
     stage.assert_nothing_open();
 }
 
+/// A process on a copy from checkpoint 0 stands still between its look and its fence; meanwhile the job runs elsewhere, and the
+/// topic is deleted and made anew. To that process the ledger looks as if the job had never run.
+#[test]
+fn a_ledger_made_anew_between_look_and_fence_stops_a_process_that_has_no_checkpoint() {
+    if !real_kafka_or_skip("a ledger made anew before the fence") {
+        return;
+    }
+    let stage = Stage::new(KafkaCluster::builder().fault_proxy(), Query::Q1);
+    let lines: Vec<String> = input_lines().into_iter().take(3000).collect();
+    Feed::all(&stage.cluster.direct_bootstrap_servers(), &stage.input, lines.clone());
+    // META of checkpoint 0 knows the topic's id, the ledger holds nothing.
+    let mut begun = stage.command().environment("MILLSTREAM_CRASH_AT", "FirstMeta").start(false);
+    begun.expect_exit(134, LIMIT);
+    let copy = tempfile::tempdir().expect("a folder");
+    copy_folder(stage.state.path(), copy.path());
+
+    let proxy = stage.cluster.proxy(0).expect("a proxy");
+    let fence = proxy.add_rule(FaultRule::requests(api_key::INIT_PRODUCER_ID).times(1).hold());
+    let mut late = stage.command().state_dir(copy.path()).start(true);
+    assert!(fence.blocking_wait_for(1, LIMIT), "no InitProducerId:\n{}", late.output());
+    stage.command().run_bounded(BOUNDED_LIMIT);
+    let (runtime, client) = stage.client();
+    runtime.block_on(async {
+        client.delete_topic(LEDGER).await.expect("a deleted topic");
+        client.create_topic(ledger_topic()).await.expect("a topic");
+    });
+    assert!(!late.has_ended(), "it did not wait for its fence:\n{}", late.output());
+    fence.release();
+
+    late.expect_exit(73, LIMIT);
+    for word in [LEDGER, "created anew", "--adopt-local"] {
+        assert!(late.output().contains(word), "{word:?} is missing in:\n{}", late.output());
+    }
+    assert_eq!(stage.check_totals(&lines), Ok(()));
+    stage.assert_nothing_open();
+}
+
 /// Key and value of the ledger's last record.
 async fn last_record(client: &KafkaClient) -> (Vec<u8>, Vec<u8>) {
     let starts = BTreeMap::from([(TopicPartition::new(LEDGER, 0), 0)]);
@@ -117,11 +154,16 @@ async fn last_record(client: &KafkaClient) -> (Vec<u8>, Vec<u8>) {
     last.expect("a record")
 }
 
-/// A ledger topic with one record.
-async fn restore(client: &KafkaClient, (key, value): &(Vec<u8>, Vec<u8>)) {
+/// The ledger topic, as the job makes it on one broker.
+fn ledger_topic() -> NewTopic {
     let mut topic = NewTopic::new(LEDGER, 1, 1);
     topic.configs.insert("cleanup.policy".to_owned(), "compact".to_owned());
-    client.create_topic(topic).await.expect("a topic");
+    topic
+}
+
+/// A ledger topic with one record.
+async fn restore(client: &KafkaClient, (key, value): &(Vec<u8>, Vec<u8>)) {
+    client.create_topic(ledger_topic()).await.expect("a topic");
     let mut writer = TopicWriter::new(client, LEDGER, Compression::None);
     writer.append(0, -1, Some(key), Some(value)).expect("a record that fits");
     writer.flush().await.expect("acknowledged");
