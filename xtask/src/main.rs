@@ -6,6 +6,7 @@ mod deps;
 mod dist;
 mod empty_root;
 mod fuzz;
+mod promises;
 mod sizes;
 mod steps;
 mod test;
@@ -23,7 +24,7 @@ usage: cargo xtask <task>
            (further arguments go to `cargo test`)
   fuzz     coverage-guided fuzzing: fuzz [--seconds N] [--jobs N] [--keep] [TARGET...]; needs cargo-fuzz and a nightly compiler
   dist     builds the static binary into <target>/dist/millstream and checks it
-  fmt | clippy | docs | deny | sizes | deps
+  fmt | clippy | docs | deny | sizes | deps | promises
            one check each";
 
 fn main() -> ExitCode {
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         "deny" => deny(),
         "sizes" => sizes::run(),
         "deps" => deps::run(),
+        "promises" => promises::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -57,6 +59,7 @@ fn verify() -> Outcome {
     fmt()?;
     sizes::run()?;
     deps::run()?;
+    promises::run()?;
     clippy()?;
     docs()?;
     deny()?;
