@@ -58,9 +58,6 @@ pub mod time;
 pub mod window;
 
 pub use connector::kafka;
-#[cfg(feature = "simulation")]
-#[doc(hidden)]
-pub use coordinator::SimulatedJob;
 #[cfg(feature = "fault-injection")]
 pub use coordinator::fault::{crash_points, restore_crash_points, savepoint_crash_points};
 pub use coordinator::{
@@ -69,6 +66,9 @@ pub use coordinator::{
     RestartRecord, error_chain, exit, exit_code, ledger_topic, preview_recovery, shutdown_signal,
     view_ledger,
 };
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use coordinator::{SavepointAnswer, SimulatedJob, SimulatedSavepoints, SimulatedStores};
 pub use error::{Bug, Cause, GraphError, OperatorError};
 pub use exchange::{CheckpointBarrier, CheckpointKind};
 pub use millstream_checkpoint as checkpoint;

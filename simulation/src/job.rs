@@ -1,6 +1,7 @@
 //! The jobs under test, and what they must write.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use millstream_engine::api::{
@@ -40,13 +41,14 @@ pub fn events(count: u32, keys: u32) -> Vec<Event> {
     (0..count).map(|n| Event { key: n % keys.max(1), number: n / keys.max(1) + 1 }).collect()
 }
 
-/// What the job must write of `events`: of each key its values in order, each once.
+/// What the job must write of `events`: of each key its values in order. Those of a key have to come in the order of their numbers,
+/// which begin with 1; one that comes again, because the job went back to an older state, is counted as it was before.
 #[must_use]
-pub fn expected(events: &[Event]) -> BTreeMap<String, Vec<String>> {
+pub fn expected<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, Vec<String>> {
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in events {
         let of_key = lines.entry(event.key.to_string()).or_default();
-        of_key.push(format!("{}:{}:{}", event.key, of_key.len() + 1, event.number));
+        of_key.push(format!("{}:{}:{}", event.key, event.number, event.number));
     }
     lines
 }
@@ -72,6 +74,8 @@ pub struct Setting {
     pub resolution: Option<Resolution>,
     /// Its operator has another uid, so it is not the job whose state there may be.
     pub other_shape: bool,
+    /// The savepoint that it begins from.
+    pub from_savepoint: Option<PathBuf>,
 }
 
 /// Counts the records of each key and writes each count.
@@ -101,7 +105,11 @@ pub fn counting(setting: &Setting) -> Result<Job, JobError> {
         .process(if setting.other_shape { "tallies" } else { "counts" }, Counter::default())
         .sink_to(sink)
         .uid("lines");
-    Job::new(environment, "/state")
+    let job = Job::new(environment, "/state")?;
+    Ok(match &setting.from_savepoint {
+        Some(savepoint) => job.from_savepoint(savepoint),
+        None => job,
+    })
 }
 
 /// Records as text.

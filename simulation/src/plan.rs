@@ -6,13 +6,17 @@
 mod fault;
 mod focus;
 mod generate;
+mod savepoint;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use millstream_checkpoint::SavepointTrigger;
+
 use crate::cluster::ClusterSettings;
 use crate::network::NetworkSettings;
 pub use fault::{Crash, Death, Fault, FaultKind, Life, Meddling};
+pub use savepoint::Restoration;
 
 /// One history, before it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +99,22 @@ impl Plan {
     pub fn allows_refusal(&self) -> bool {
         let forgets = |fault: &Fault| matches!(fault.kind, FaultKind::ForgottenOption { .. });
         (self.resolves && self.allows_damage()) || self.faults.iter().any(forgets)
+    }
+
+    /// Whether the job is stopped with drain, so that it has finished.
+    #[must_use]
+    pub fn drains(&self) -> bool {
+        self.faults.iter().any(|fault| {
+            matches!(&fault.kind, FaultKind::Restore(it) if it.trigger == SavepointTrigger::Drain)
+        })
+    }
+
+    /// Whether another job writes to the ledger while a savepoint is being restored.
+    #[must_use]
+    pub fn spoils_ledger(&self) -> bool {
+        self.faults.iter().any(|fault| {
+            matches!(&fault.kind, FaultKind::Restore(it) if it.ledger == Some(Meddling::ForeignRecord))
+        })
     }
 
     /// Whether files may be damaged, so that the job may refuse to go on.

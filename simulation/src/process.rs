@@ -14,7 +14,7 @@ use std::time::Duration;
 use millstream_protocol_client::surroundings::{Connecting, Surroundings, Task, enter};
 use tokio::sync::oneshot;
 
-pub use machine::{Crash, Machine};
+pub use machine::{Crash, Machine, SAVEPOINTS};
 
 use crate::runtime::Random;
 use scope::{LocalScope, Scope, Slot, WakerOf};
@@ -208,11 +208,13 @@ impl Process {
         self.shared.lock().stop_at = None;
     }
 
-    /// It dies when it passes a named place the next time.
+    /// It dies when it passes a named place the next time, or with `place:n` the n-th time from now on.
     pub fn die_at_next(&self, place: &str) {
+        let (place, nth) = place.split_once(':').unwrap_or((place, "1"));
+        let nth: u64 = nth.parse().unwrap_or(1);
         let mut state = self.shared.lock();
         let passed = state.passed.get(place).copied().unwrap_or(0);
-        state.fate.at_place = Some((place.to_owned(), passed + 1));
+        state.fate.at_place = Some((place.to_owned(), passed + nth));
     }
 
     /// From now on its disk has no room, or has room again.

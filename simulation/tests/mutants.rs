@@ -13,7 +13,7 @@ use millstream_simulation::shrink::shrink;
 const SEEDS: u64 = 10_000;
 
 /// A rule that is left out, and the oracles of which one has to notice.
-const MUTANTS: [(&str, &[Oracle]); 10] = [
+const MUTANTS: [(&str, &[Oracle]); 13] = [
     ("NoReplay", &[Oracle::Output]),
     ("ExchangeOutOfOrder", &[Oracle::Order]),
     ("LedgerOutsideTransaction", &[Oracle::Atomic]),
@@ -21,6 +21,9 @@ const MUTANTS: [(&str, &[Oracle]); 10] = [
     ("WriteAfterLastCommit", &[Oracle::Transactions]),
     ("UnsyncedDelta", &[Oracle::Endings]),
     ("StuckAfterRollback", &[Oracle::Progress]),
+    ("UnsyncedSavepoint", &[Oracle::Savepoints]),
+    ("RestoreLeavesOneOut", &[Oracle::Output]),
+    ("SavepointOfTwoCheckpoints", &[Oracle::Output, Oracle::Order, Oracle::Ledger]),
     // What these break shows in different ways, depending on when the process dies.
     ("ApplyBeforeCommit", &Oracle::ALL),
     ("ReadBeforeFence", &Oracle::ALL),

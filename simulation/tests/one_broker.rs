@@ -174,6 +174,7 @@ fn setting(bounded: bool) -> Setting {
         bounded,
         resolution: None,
         other_shape: false,
+        from_savepoint: None,
     }
 }
 

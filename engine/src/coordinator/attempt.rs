@@ -1,9 +1,10 @@
 //! One attempt: workers run from a confirmed checkpoint, checkpoints are taken and committed, until the job ends or its
 //! transaction dies.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_checkpoint::{JobDescription, JobStatus, Meta, Nonce, StateError, StoreError};
+use millstream_checkpoint::{Disk, JobDescription, JobStatus, Meta, Nonce, StateError, StoreError};
 use millstream_protocol_client::surroundings::{block_in_place, wall_time_ms};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -51,6 +52,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) savepoints: &'a SavepointDesk,
     /// Of the job, for savepoints.
     pub(crate) description: JobDescription,
+    /// Where savepoints are written.
+    pub(crate) savepoint_disk: Arc<dyn Disk>,
     /// The savepoint for which sources were ended; it is taken with the last checkpoint.
     pub(crate) draining: Option<SavepointRequest>,
     pub(crate) standing: &'a mut Standing,
@@ -169,6 +172,7 @@ impl Attempt<'_> {
             }
         };
         let stopping = kind == CheckpointKind::Suspend;
+        let before = self.parent.positions.clone();
         // Without news the last checkpoint is the cut already.
         if stopping || self.counted != self.monitor.counts() {
             let (number, stop) = (next(self.parent.checkpoint), self.stop.clone());
@@ -183,12 +187,17 @@ impl Attempt<'_> {
             }
         }
         let layered = &self.standing.layered;
+        let mut meta = self.parent.clone();
+        if mutant(Mutant::SavepointOfTwoCheckpoints) {
+            meta.positions = before;
+        }
+        let of_job = (&self.description, &self.savepoint_disk);
         if !stopping {
-            request.take_in_background(layered, &self.parent, &self.description);
+            request.take_in_background(layered, &meta, of_job);
             return Ok(None);
         }
         self.monitor.update(|now| now.phase = Phase::Finishing);
-        let taken = request.take(layered, &self.parent, &self.description).await;
+        let taken = request.take(layered, &meta, of_job).await;
         Ok(Some(if taken { Ended::Stopped } else { Ended::SavepointFailed }))
     }
 
@@ -203,7 +212,8 @@ impl Attempt<'_> {
                 Ended::RolledBack(reason)
             }
             (None, Some(request)) => {
-                request.take(&self.standing.layered, &self.parent, &self.description).await;
+                let of_job = (&self.description, &self.savepoint_disk);
+                request.take(&self.standing.layered, &self.parent, of_job).await;
                 Ended::Finished
             }
             (None, None) => Ended::Finished,

@@ -23,6 +23,10 @@ pub(crate) enum Mutant {
     WriteAfterLastCommit,
     /// A job that was rolled back does not go on.
     StuckAfterRollback,
+    /// A savepoint has the state of one checkpoint and the positions of the one before.
+    SavepointOfTwoCheckpoints,
+    /// One state of a savepoint is not restored.
+    RestoreLeavesOneOut,
 }
 
 macro_rules! steps {

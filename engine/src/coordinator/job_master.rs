@@ -100,7 +100,8 @@ impl JobMaster {
         let restore = match &self.restore {
             None => None,
             Some(request) => {
-                block_in_place(|| request.prepare(&directory, &description, resolution))?
+                let disk = self.storage.disk();
+                block_in_place(|| request.prepare(&directory, &description, resolution, disk))?
             }
         };
         let bounded = self.is_bounded();
@@ -148,7 +149,8 @@ impl JobMaster {
         if let Some(restore) = restore {
             let unknown = |uid: &str| !restore.knows_source(uid);
             let positions = self.first_positions(&opened, unknown).await?;
-            restore.restore(&job, &directory, &mut ledger, positions).await?;
+            let place = (&*directory, &self.storage);
+            restore.restore(&job, place, &mut ledger, positions).await?;
         }
         let store = self.open_store(&directory)?;
         let mut standing = Standing {
@@ -291,6 +293,7 @@ impl JobMaster {
             stop: &self.stop,
             savepoints: &self.savepoints,
             description: self.graph.description(standing.job.clone()),
+            savepoint_disk: self.storage.savepoint_disk(),
             draining: None,
             standing,
             workers,

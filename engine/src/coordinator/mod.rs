@@ -50,7 +50,7 @@ pub use monitor::{JobMonitor, JobSnapshot, Phase};
 pub use restart::{RestartHistory, RestartKind, RestartRecord};
 pub use signals::shutdown_signal;
 #[cfg(feature = "simulation")]
-pub use simulated_job::SimulatedJob;
+pub use simulated_job::{SavepointAnswer, SimulatedJob, SimulatedSavepoints, SimulatedStores};
 pub use statistics::{CheckpointStatistics, CheckpointStatus, CheckpointTrigger};
 
 /// Name of the ledger topic of a job, on the cluster of its sinks.

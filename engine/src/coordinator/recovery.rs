@@ -22,7 +22,7 @@ use super::random_id;
 use crate::connector::kafka::topic_reader::ReadUntil;
 
 /// The name of an error's variant.
-fn variant(error: &impl std::fmt::Debug) -> String {
+pub(super) fn variant(error: &impl std::fmt::Debug) -> String {
     let text = format!("{error:?}");
     text.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
 }
@@ -170,6 +170,9 @@ impl Standing {
     fn row(&self, when: &str, outcome: &Result<Effect, Halt>) -> String {
         let row = match outcome {
             Ok(Effect::Repair(_)) if self.recovery.resolution.is_some() => "resolved".to_owned(),
+            Ok(Effect::Repair(point)) if self.joins_a_savepoint(point) => {
+                "join a savepoint".to_owned()
+            }
             Ok(Effect::Repair(_)) if self.ledger.last().is_none() => "commit record 0".to_owned(),
             Ok(Effect::Repair(point)) => {
                 let known = self.directory.local().confirmed() == Some(point.at);
@@ -182,6 +185,12 @@ impl Standing {
             Err(other) => variant(other),
         };
         format!("{when}: {row}")
+    }
+
+    /// Whether the history of a savepoint is about to be joined to the ledger.
+    fn joins_a_savepoint(&self, point: &RecoveryPoint) -> bool {
+        let found = self.ledger.last().map(|last| last.record.at());
+        self.directory.local().begins_from_savepoint().is_some() && found != Some(point.at)
     }
 
     fn findings<'a>(&'a self, local: &'a LocalState, other_owner: bool) -> Findings<'a> {

@@ -8,18 +8,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_checkpoint::{
-    FjallOptions, FjallStore, IncompatibleSavepoint, JobDescription, JobName, JobStatus, LineageId,
-    Meta, Nonce, Positions, RealDisk, Resolution, RestoreConsent, RestoreFacts, RestorePlan,
-    Restored, Savepoint, SavepointError, StateDirectory, decide_restore, plan_restore,
-    restore_states,
+    Disk, IncompatibleSavepoint, JobDescription, JobName, JobStatus, LineageId, Meta, Nonce,
+    Positions, Resolution, RestoreConsent, RestoreFacts, RestorePlan, Restored, Savepoint,
+    SavepointError, StateDirectory, decide_restore, plan_restore, restore_states,
 };
 
 use millstream_protocol_client::surroundings::block_in_place;
 
 use super::error::JobError;
-use super::fault::{Step, crash_point};
+use super::fault::{Mutant, Step, crash_point, decision, mutant};
 use super::ledger::{Ledger, SLOT};
 use super::random_id;
+use super::recovery::variant;
+use super::storage::Storage;
 use crate::connector::kafka::topic_reader::ReadUntil;
 
 /// A savepoint that a job is to begin from.
@@ -46,13 +47,15 @@ impl RestoreRequest {
         directory: &StateDirectory,
         description: &JobDescription,
         resolution: Option<Resolution>,
+        disk: Arc<dyn Disk>,
     ) -> Result<Option<PreparedRestore>, JobError> {
-        let savepoint = Savepoint::open(Arc::new(RealDisk), &self.savepoint)?;
+        let savepoint = Savepoint::open(disk, &self.savepoint)?;
         let local = directory.local();
         if let Some(meta) = &local.meta {
             let checkpoint = meta.checkpoint.0;
             let id = savepoint.manifest().id;
             if local.restored.is_some_and(|restored| restored.savepoint == id) {
+                decision(|| "restore: begun before".to_owned());
                 tracing::info!(
                     "the state directory began from this savepoint and has come to checkpoint {checkpoint}: going on from there"
                 );
@@ -90,11 +93,11 @@ impl PreparedRestore {
         self.plan.positions.of_source(uid).next().is_some()
     }
 
-    /// Restores. `new_positions` are those of the sources that the savepoint does not know.
+    /// Restores into `directory` and its store. `new_positions` are those of the sources that the savepoint does not know.
     pub(crate) async fn restore(
         self,
         job: &JobName,
-        directory: &StateDirectory,
+        (directory, storage): (&StateDirectory, &Storage),
         ledger: &mut Ledger,
         new_positions: Positions,
     ) -> Result<(), JobError> {
@@ -109,14 +112,24 @@ impl PreparedRestore {
             ledger_place: ledger.place(),
             consent: self.consent,
         };
-        let restored = decide_restore(&facts, Nonce(random_id()?))?;
-        block_in_place(|| self.write(job, directory, ledger, &restored, new_positions))
+        let decided = decide_restore(&facts, Nonce(random_id()?));
+        decision(|| match &decided {
+            Ok(restored) if restored.ledger == Some(restored.savepoint_at) => {
+                "restore: go on".to_owned()
+            }
+            Ok(_) if self.consent == RestoreConsent::default() => "restore: begin".to_owned(),
+            Ok(_) => "restore: with somebody's word".to_owned(),
+            Err(reason) => format!("restore: {}", variant(reason)),
+        });
+        let restored = decided?;
+        let place = (directory, storage);
+        block_in_place(|| self.write(job, place, ledger, &restored, new_positions))
     }
 
     fn write(
         &self,
         job: &JobName,
-        directory: &StateDirectory,
+        (directory, storage): (&StateDirectory, &Storage),
         ledger: &Ledger,
         restored: &Restored,
         new_positions: Positions,
@@ -125,9 +138,13 @@ impl PreparedRestore {
         crash_point(Step::RestoreBegun);
         let place = directory.store_path();
         // Of a restore that was not finished.
-        FjallStore::remove(&place)?;
-        let store = FjallStore::open(&place, FjallOptions::default())?;
-        let report = restore_states(&self.savepoint, &self.plan, &store, restored.at)?;
+        storage.remove_store(&place)?;
+        let store = storage.open_store(&place)?;
+        let mut plan = self.plan.clone();
+        if mutant(Mutant::RestoreLeavesOneOut) {
+            plan.states.pop();
+        }
+        let report = restore_states(&self.savepoint, &plan, &*store, restored.at)?;
         // Its files are closed before the job opens them.
         drop(store);
         crash_point(Step::RestoreStored);

@@ -6,14 +6,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_checkpoint::{
-    JobDescription, LayeredState, Meta, RealDisk, SavepointCut, SavepointManifest,
+    Disk, JobDescription, LayeredState, Meta, SavepointCut, SavepointId, SavepointManifest,
     SavepointTrigger, write_savepoint,
 };
 use millstream_protocol_client::surroundings::{block_in_place, spawn_blocking, wall_time_ms};
 use tokio::sync::Notify;
 
 use super::error::JobError;
-use super::fault::{Step, crash_point, faulty_savepoints};
+use super::fault::{Step, crash_point};
+use super::random_id;
 
 /// Where requests wait until the coordinator stands between two checkpoints. Requests outlive a rollback, not the job.
 #[derive(Clone, Debug, Default)]
@@ -101,10 +102,10 @@ impl SavepointRequest {
         self,
         layered: &LayeredState,
         meta: &Meta,
-        description: &JobDescription,
+        (description, disk): (&JobDescription, &Arc<dyn Disk>),
     ) -> bool {
         match self.cut(layered, meta, description) {
-            Ok(cut) => self.write(cut).await,
+            Ok(cut) => self.write(cut, Arc::clone(disk)).await,
             Err(error) => self.answer(Err(error)),
         }
     }
@@ -114,11 +115,11 @@ impl SavepointRequest {
         self,
         layered: &LayeredState,
         meta: &Meta,
-        description: &JobDescription,
+        (description, disk): (&JobDescription, &Arc<dyn Disk>),
     ) {
         match self.cut(layered, meta, description) {
             // The runtime waits for blocking work when it ends.
-            Ok(cut) => drop(self.write(cut)),
+            Ok(cut) => drop(self.write(cut, Arc::clone(disk))),
             Err(error) => {
                 self.answer(Err(error));
             }
@@ -141,15 +142,21 @@ impl SavepointRequest {
             let what = format!("a savepoint of {} met the state of {at}", meta.at());
             return Err(JobError::Bug { what });
         }
-        let manifest = SavepointManifest::of(meta, description.clone(), trigger, wall_time_ms())?;
+        let mut manifest =
+            SavepointManifest::of(meta, description.clone(), trigger, wall_time_ms())?;
+        // From the surroundings, as all random numbers of a job.
+        manifest.id = SavepointId(random_id()?);
         Ok(SavepointCut { manifest, scans: snapshot.scans })
     }
 
-    fn write(self, cut: SavepointCut) -> impl Future<Output = bool> + Send {
+    fn write(
+        self,
+        cut: SavepointCut,
+        disk: Arc<dyn Disk>,
+    ) -> impl Future<Output = bool> + Send + use<> {
         let written = spawn_blocking(move || {
             crash_point(Step::SavepointCut);
-            let written =
-                write_savepoint(&*faulty_savepoints(Arc::new(RealDisk)), &self.target, cut);
+            let written = write_savepoint(&*disk, &self.target, cut);
             crash_point(Step::SavepointWritten);
             // From here, so that whoever asked is told also if the job has ended meanwhile.
             self.answer(written.map_err(JobError::from))

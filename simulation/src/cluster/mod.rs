@@ -18,7 +18,6 @@ use millstream_dev_broker::core::{
     Cluster, ClusterConfig, CoordinatorKind, Outgoing, StorageEffect,
 };
 use millstream_protocol::{ApiKey, ErrorCode, Timestamp};
-use uuid::Uuid;
 
 use crate::history::History;
 use crate::network::{Event, World};
@@ -121,8 +120,9 @@ pub(crate) struct Brokers {
     core_timeout: Option<u64>,
     election_due: bool,
     wall_clock_ms: i64,
-    /// Every batch ever appended, also if compaction has removed it since.
-    appended: BTreeMap<(Uuid, i32), Vec<Bytes>>,
+    /// Every batch ever appended to a topic of that name, also if compaction has removed it since, or the topic is another one by
+    /// now; an empty one stands where a topic was deleted.
+    appended: BTreeMap<(String, i32), Vec<Bytes>>,
     /// Requests whose answer is due, for a history.
     asked: BTreeMap<u64, VecDeque<(ApiKey, i16)>>,
     /// How often each fault of the cluster has struck.
@@ -200,15 +200,25 @@ impl Brokers {
 
     /// Every batch ever written to a partition, in order.
     pub(crate) fn appended(&self) -> impl Iterator<Item = (&str, i32, &[Bytes])> {
-        self.appended.iter().filter_map(|((topic, partition), batches)| {
-            Some((self.core.topic_name(*topic)?, *partition, batches.as_slice()))
-        })
+        let all = self.appended.iter();
+        all.map(|((topic, partition), batches)| (topic.as_str(), *partition, batches.as_slice()))
+    }
+
+    /// A topic was deleted: what is appended to one of its name from now on is behind nothing.
+    pub(crate) fn was_deleted(&mut self, topic: &str) {
+        for ((name, _), batches) in &mut self.appended {
+            if name == topic {
+                batches.push(Bytes::new());
+            }
+        }
     }
 
     fn keep(&mut self) {
         while let Some(effect) = self.core.poll_storage() {
-            if let StorageEffect::Append { topic_id, partition, batch } = effect {
-                self.appended.entry((topic_id, partition)).or_default().push(batch);
+            if let StorageEffect::Append { topic_id, partition, batch } = effect
+                && let Some(topic) = self.core.topic_name(topic_id)
+            {
+                self.appended.entry((topic.to_owned(), partition)).or_default().push(batch);
             }
         }
     }

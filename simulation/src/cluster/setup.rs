@@ -121,7 +121,10 @@ impl Network {
         let request = kp::DeleteTopicsRequest::default().with_topics(vec![topic]).into();
         match self.with(|world, now| world.ask(1, 6, &request, now))? {
             Response::DeleteTopics(response) => match response.responses.first() {
-                Some(deleted) if deleted.error_code == 0 => Ok(()),
+                Some(deleted) if deleted.error_code == 0 => {
+                    self.with(|world, _| world.brokers.was_deleted(name));
+                    Ok(())
+                }
                 other => Err(format!("topic {name} was not deleted: {other:?}")),
             },
             other => Err(format!("DeleteTopics was answered by {other:?}")),

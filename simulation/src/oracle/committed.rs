@@ -67,6 +67,11 @@ impl CommittedLog {
     }
 
     fn batch(&mut self, place: &TopicPartition, batch: &Bytes) -> Option<()> {
+        if batch.is_empty() {
+            // The topic was deleted: no marker comes any more for what was open.
+            self.pending.retain(|(at, _), _| at != place);
+            return Some(());
+        }
         let attributes =
             i16::from_be_bytes(batch.get(ATTRIBUTES..ATTRIBUTES + 2)?.try_into().ok()?);
         let producer =

@@ -21,6 +21,23 @@ pub enum Ending {
     Refused(String),
     /// State or ledger are of a job of another shape.
     OtherShape(String),
+    /// It had been stopped with drain, and has nothing more to do.
+    Finished(String),
+    /// It did not go on from its savepoint.
+    Unrestored(Unrestored, String),
+}
+
+/// Why a job does not go on from its savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrestored {
+    /// The directory holds a part of it, or nothing, and the start did not name it.
+    Unfinished,
+    /// The ledger has gone on behind it.
+    Rewinds,
+    /// The ledger does not hold it.
+    WithoutLedger,
+    /// The ledger has gone on since it was restored.
+    Overtaken,
 }
 
 /// Exit codes of the README.
@@ -29,12 +46,16 @@ const FENCED: u8 = 76;
 const UNAVAILABLE: u8 = 69;
 const FAILED: u8 = 1;
 
-/// Judges an ending.
+/// Judges an ending. `restoring`: the job was started from a savepoint, then or before.
 ///
 /// # Errors
 ///
 /// A named stop that nothing in the plan explains, or an error that must not happen.
-pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violation> {
+pub fn judge(
+    result: Result<(), JobError>,
+    plan: &Plan,
+    restoring: bool,
+) -> Result<Ending, Violation> {
     let error = match result {
         Ok(()) => return Ok(Ending::Stopped),
         Err(error) => error,
@@ -53,6 +74,15 @@ pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violat
         JobError::Fenced(FencedReason::TakeoverFailed { .. }) if plan.has_rival() => {
             return Ok(Ending::Fenced(text));
         }
+        JobError::AlreadyFinished { .. } if plan.drains() => return Ok(Ending::Finished(text)),
+        JobError::Stop(StopReason::ForeignRecord { .. }) if restoring && plan.spoils_ledger() => {
+            return Ok(Ending::Damaged(text));
+        }
+        JobError::Stop(reason) if restoring => {
+            if let Some(why) = unrestored(reason) {
+                return Ok(Ending::Unrestored(why, text));
+            }
+        }
         _ => {}
     }
     match error.exit_code() {
@@ -62,6 +92,19 @@ pub fn judge(result: Result<(), JobError>, plan: &Plan) -> Result<Ending, Violat
         STATE if plan.allows_damage() => Ok(Ending::Damaged(text)),
         STATE if plan.allows_takeover() => Ok(Ending::Fenced(text)),
         code => Err(Violation::new(Oracle::Endings, format!("exit code {code}: {text}"))),
+    }
+}
+
+/// Whether a stop is about a savepoint.
+fn unrestored(reason: &StopReason) -> Option<Unrestored> {
+    match reason {
+        StopReason::RestoreUnfinished { .. } | StopReason::NoLocalState { .. } => {
+            Some(Unrestored::Unfinished)
+        }
+        StopReason::RestoreRewinds { .. } => Some(Unrestored::Rewinds),
+        StopReason::RestoreWithoutLedger { .. } => Some(Unrestored::WithoutLedger),
+        StopReason::RestoreOvertaken { .. } => Some(Unrestored::Overtaken),
+        _ => None,
     }
 }
 

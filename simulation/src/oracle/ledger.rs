@@ -5,14 +5,20 @@ use std::sync::Arc;
 
 use millstream_checkpoint::{CheckpointRef, LedgerRecord, SimulatedDisk, StateDirectory};
 
+use super::rewinds::{Join, begins_history, goes_back, join_of, positions_of};
 use super::{CommittedLog, Oracle, Violation};
 
-/// The last committed record, after all were looked at.
+/// The last committed record, after all were looked at. `joins`: the savepoints that the job was started from.
 ///
 /// # Errors
 ///
-/// A record that neither repeats the one before it nor follows it.
-pub fn check_chain(log: &CommittedLog, ledger: &str) -> Result<Option<LedgerRecord>, Violation> {
+/// A record that neither repeats the one before it nor follows it, nor begins the history of one of those savepoints; positions that
+/// go back without anybody's word.
+pub fn check_chain(
+    log: &CommittedLog,
+    ledger: &str,
+    joins: &[Join],
+) -> Result<Option<LedgerRecord>, Violation> {
     let mut last: Option<LedgerRecord> = None;
     for record in log.of_topic(ledger) {
         let wrong = |text: String| {
@@ -23,8 +29,18 @@ pub fn check_chain(log: &CommittedLog, ledger: &str) -> Result<Option<LedgerReco
         if let Some(last) = &last {
             let (before, at) = (last.at(), decoded.at());
             let repeats = before == at;
+            let begins = !repeats && begins_history(&decoded);
+            let join = if begins { join_of(&decoded, joins) } else { None };
+            if begins && join.is_none() {
+                return Err(wrong(format!("{at} begins the history of no savepoint")));
+            }
+            let (from, to) = (positions_of(&last.positions), positions_of(&decoded.positions));
+            if goes_back(&from, &to) && !join.is_some_and(|join| join.rewinds) {
+                return Err(wrong(format!("{at} goes back from {from:?} to {to:?}")));
+            }
+            let lost = join.is_some_and(|join| join.lost_ledger);
             let follows = decoded.parent == Some(before);
-            if !repeats && !follows {
+            if !repeats && !follows && !lost {
                 return Err(wrong(format!(
                     "checkpoint {at} with parent {:?} comes after {before}",
                     decoded.parent

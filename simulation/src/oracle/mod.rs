@@ -2,12 +2,13 @@
 //!
 //! | oracle | says |
 //! | --- | --- |
-//! | [`output`] | the committed output is that of a slow reference, each record once |
+//! | [`output`] | the committed output is that of a slow reference, each record once; behind an older savepoint again ([`rewinds`]) |
 //! | [`order`] | the records of a key are in the order of the input |
 //! | [`atomic`] | what one transaction wrote is committed everywhere or nowhere, and with one ledger record |
 //! | [`ledger`] | the ledger goes on by one checkpoint at a time, and ends where the machine's disk does |
 //! | [`transactions`] | no transaction is left open |
 //! | [`endings`] | the job ends with a named error only where a fault explains it, and gets on once faults are mended |
+//! | `run/savepoints.rs` | a savepoint is whole or not there, and one that was answered is there |
 //!
 //! Each of them fails for a wrong variant of the product; `tests/mutants.rs` shows it.
 
@@ -17,6 +18,7 @@ pub mod endings;
 pub mod ledger;
 pub mod order;
 pub mod output;
+pub mod rewinds;
 pub mod transactions;
 
 use std::fmt;
@@ -40,11 +42,13 @@ pub enum Oracle {
     Endings,
     /// See [`endings`].
     Progress,
+    /// A savepoint is whole or not there, and one that was answered is there.
+    Savepoints,
 }
 
 impl Oracle {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Output,
         Self::Order,
         Self::Atomic,
@@ -52,6 +56,7 @@ impl Oracle {
         Self::Transactions,
         Self::Endings,
         Self::Progress,
+        Self::Savepoints,
     ];
 }
 

@@ -1,4 +1,5 @@
-//! The committed output is that of a slow reference: each record once, none besides.
+//! The committed output is that of a slow reference: each record as often as it is there, none besides. That is once, but for what
+//! is written again because somebody agreed to it.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use millstream_checkpoint::SavepointTrigger;
 use millstream_engine::Resolution;
+
+use super::Restoration;
 
 pub use crate::process::Crash;
 
@@ -142,6 +145,15 @@ pub enum FaultKind {
         /// Even if the ledger holds nothing yet, so that it may become the first.
         early: bool,
     },
+    /// Somebody asks for a savepoint; a job that is stopped with it is started again on its state directory.
+    Savepoint {
+        /// How.
+        trigger: SavepointTrigger,
+        /// The named place at which the process dies while it writes.
+        writing: Option<String>,
+    },
+    /// Somebody takes a savepoint, and lets the job go on from it in an empty state directory.
+    Restore(Restoration),
 }
 
 /// What must not be done to a job's files and its ledger.
@@ -219,6 +231,7 @@ impl FaultKind {
             Self::SecondProcess { .. }
                 | Self::EmptyProcess
                 | Self::OtherShape { empty: true, early: true }
+                | Self::Restore(Restoration { beside: true, .. })
         )
     }
 
@@ -247,6 +260,8 @@ impl FaultKind {
             Self::ForgottenOption { .. } => "start with a forgotten option",
             Self::OtherShape { empty: true, .. } => "start in another shape, on nothing",
             Self::OtherShape { .. } => "start in another shape",
+            Self::Savepoint { .. } => "savepoint",
+            Self::Restore(_) => "savepoint to go on from",
         }
     }
 }
@@ -315,6 +330,14 @@ impl fmt::Display for FaultKind {
                 write!(f, "a start in another shape on {on}")?;
                 if *early { f.write_str(", even before the first") } else { Ok(()) }
             }
+            Self::Savepoint { trigger, writing } => {
+                write!(f, "a savepoint ({})", trigger.name())?;
+                match writing {
+                    Some(place) => write!(f, ", the writer dies at {place}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Restore(restoration) => restoration.fmt(f),
         }
     }
 }

@@ -56,14 +56,14 @@ const FOCUSES: [Focus; 16] = [
     Focus::OtherShape,
 ];
 
-/// Replaces the faults of a few plans.
-pub(super) fn aim(plan: &mut Plan) {
+/// Replaces the faults of a few plans; gives whether it did.
+pub(super) fn aim(plan: &mut Plan) -> bool {
     let mut random = Random::named(plan.seed, "focus");
     let random = &mut random;
     if !random.chance(ONE_IN) {
-        return;
+        return false;
     }
-    let Some(focus) = random.pick(&FOCUSES).copied() else { return };
+    let Some(focus) = random.pick(&FOCUSES).copied() else { return false };
     plan.lives.clear();
     plan.network =
         NetworkSettings { latency_max_ms: plan.network.latency_max_ms, ..NetworkSettings::calm() };
@@ -166,6 +166,7 @@ pub(super) fn aim(plan: &mut Plan) {
         },
     };
     plan.faults = faults.into_iter().map(|(at_ms, kind)| Fault { at_ms, kind }).collect();
+    true
 }
 
 fn pause(second: bool, place: &str, passage: u64, lasts_ms: u64) -> FaultKind {

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::fault::Death;
-use super::focus;
-use super::{Crash, Fault, FaultKind, JobPlan, Life, Meddling, Plan};
+use super::{Crash, Fault, FaultKind, JobPlan, Life, Meddling, Plan, focus, savepoint};
 use crate::cluster::ClusterSettings;
 use crate::network::NetworkSettings;
 use crate::runtime::Random;
@@ -119,7 +118,8 @@ pub(super) fn plan(seed: u64) -> Plan {
         resolves: random.chance(2),
         mutants: BTreeSet::new(),
     };
-    focus::aim(&mut plan);
+    let aimed = focus::aim(&mut plan);
+    savepoint::add(&mut plan, aimed);
     plan
 }
 

@@ -1,10 +1,11 @@
 //! What stays when a process dies: its machine's disk and store.
 
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_checkpoint::{CrashMode, MemoryStore, SimulatedDisk, StateStore};
-use millstream_engine::{Job, SimulatedJob};
+use millstream_checkpoint::{CrashMode, Disk, MemoryStore, SimulatedDisk, StateStore, StoreError};
+use millstream_engine::{Job, SimulatedJob, SimulatedStores};
 
 use super::disk::ProcessDisk;
 use super::{Fate, Habits, Process, World};
@@ -21,6 +22,9 @@ pub enum Crash {
     /// Power was lost in the middle of writing: of what was not synced any part may be there, blocks may be garbage.
     Torn,
 }
+
+/// Folder of the savepoints on every machine's disk; the jobs' state directories lie elsewhere.
+pub const SAVEPOINTS: &str = "/savepoints";
 
 /// A machine with a disk and a store of state.
 #[derive(Debug)]
@@ -39,7 +43,33 @@ impl Machine {
     #[must_use]
     pub fn new(name: &str, world: Arc<dyn World>, random: Random) -> Self {
         let store = Arc::new(Mutex::new(Arc::new(MemoryStore::new())));
-        Self { name: name.into(), world, random, disk: SimulatedDisk::new(), store, starts: 0 }
+        let disk = SimulatedDisk::new();
+        // A disk without faults makes every folder.
+        let _ = disk.create_dir_all(Path::new(SAVEPOINTS));
+        Self { name: name.into(), world, random, disk, store, starts: 0 }
+    }
+
+    /// A machine with nothing but a copy of the savepoints on this one, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// If a file can not be copied: a defect of the simulation.
+    pub fn with_savepoints_only(&mut self, name: &str) -> io::Result<Self> {
+        let fresh = Self::new(name, Arc::clone(&self.world), self.random.fork());
+        for path in self.disk.files() {
+            let Some(folder) = path.parent().filter(|folder| folder.starts_with(SAVEPOINTS)) else {
+                continue;
+            };
+            let Some((mut file, _)) = self.disk.open(&path)? else { continue };
+            let mut content = Vec::new();
+            file.read_to_end(&mut content)?;
+            fresh.disk.create_dir_all(folder)?;
+            let mut copy = fresh.disk.create(&path)?;
+            copy.write_all(&content)?;
+            copy.sync_all()?;
+            fresh.disk.sync_dir(folder)?;
+        }
+        Ok(fresh)
     }
 
     /// A machine with a copy of everything on this one, as it is now; what the copy was made of need not be at rest.
@@ -81,11 +111,7 @@ impl Machine {
         let (name, world) = (Arc::clone(&self.name), Arc::clone(&self.world));
         let process = Process::new(name, world, self.random.fork(), habits, fate);
         let disk = ProcessDisk { disk: self.disk.clone(), process: Arc::clone(&process.shared) };
-        let store = Arc::clone(&self.store);
-        let open = move |_: &Path| -> Result<Arc<dyn StateStore>, _> {
-            Ok(Arc::clone(&*store.lock().unwrap_or_else(PoisonError::into_inner)) as _)
-        };
-        (process, job.simulate(Arc::new(disk), open))
+        (process, job.simulate(Arc::new(disk), Stores(Arc::clone(&self.store))))
     }
 
     /// What the next process finds after this one has died or ended.
@@ -106,5 +132,19 @@ impl Machine {
 
     fn store(&self) -> Arc<MemoryStore> {
         Arc::clone(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The machine's store, as a job opens it.
+struct Stores(Arc<Mutex<Arc<MemoryStore>>>);
+
+impl SimulatedStores for Stores {
+    fn open(&self, _: &Path) -> Result<Arc<dyn StateStore>, StoreError> {
+        Ok(Arc::clone(&*self.0.lock().unwrap_or_else(PoisonError::into_inner)) as _)
+    }
+
+    fn remove(&self, _: &Path) -> Result<(), StoreError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(MemoryStore::new());
+        Ok(())
     }
 }

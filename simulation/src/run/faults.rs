@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::meddle;
 use super::stage::{Host, JOB, Pause, Stage};
-use super::supervisor;
+use super::{savepoints, supervisor};
 use crate::network::Blocked;
 use crate::plan::{Crash, FaultKind};
 use crate::process::Machine;
@@ -157,6 +157,13 @@ fn happen(stage: &Rc<Stage>, kind: &FaultKind) {
         FaultKind::OtherShape { empty, early } => {
             tokio::task::spawn_local(start_in_other_shape(Rc::clone(stage), *empty, *early));
         }
+        FaultKind::Savepoint { trigger, writing } => {
+            let taken = savepoints::only_take(Rc::clone(stage), *trigger, writing.clone());
+            tokio::task::spawn_local(taken);
+        }
+        FaultKind::Restore(restoration) => {
+            tokio::task::spawn_local(savepoints::go_on(Rc::clone(stage), restoration.clone()));
+        }
     }
 }
 
@@ -236,7 +243,7 @@ fn start_later(stage: &Rc<Stage>, machine: Machine, after: Duration) {
     start_host_later(stage, Host::new(machine), after);
 }
 
-fn start_host_later(stage: &Rc<Stage>, host: Host, after: Duration) {
+pub(super) fn start_host_later(stage: &Rc<Stage>, host: Host, after: Duration) {
     let index = {
         let mut machines = stage.machines.borrow_mut();
         machines.push(host);

@@ -47,7 +47,7 @@ pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, when: 
     if stage.stopping.get() {
         return;
     }
-    kill(&stage, when.place.as_deref()).await;
+    kill(&stage, when.place.as_deref(), Crash::Process).await;
     if !when.looked.is_zero() {
         stand_still_when_looked(&stage, when.looked);
         if what.is_of_ledger() {
@@ -72,7 +72,7 @@ pub(super) async fn meddle(stage: Rc<Stage>, what: Meddling, choice: u64, when: 
 }
 
 /// Somebody is done with the machine.
-fn release(stage: &Stage) {
+pub(super) fn release(stage: &Stage) {
     if let Some(host) = stage.machines.borrow_mut().first_mut() {
         host.held = false;
     }
@@ -117,7 +117,7 @@ async fn merge(stage: &Stage, newer: &SimulatedDisk) {
         }
         tokio::time::sleep(STEP).await;
     }
-    kill(stage, None).await;
+    kill(stage, None, Crash::Process).await;
     stage.history.note(&"somebody", || "puts the newer delta files back".to_owned());
     let disk = stage.machines.borrow().first().map(|host| host.machine.disk().clone());
     if let Some(disk) = disk {
@@ -166,12 +166,12 @@ fn copy(stage: &Stage) -> Option<Machine> {
 
 /// Kills the process, at a named place if one is given and it comes there, and waits until its end has been dealt with; nothing is
 /// started until [`release`].
-async fn kill(stage: &Stage, place: Option<&str>) {
+pub(super) async fn kill(stage: &Stage, place: Option<&str>, crash: Crash) {
     let process = {
         let mut machines = stage.machines.borrow_mut();
         let Some(host) = machines.first_mut() else { return };
         host.held = true;
-        host.killed = Some((Crash::Process, 0));
+        host.killed = host.running.as_ref().map(|_| (crash, 0));
         host.running.as_ref().map(|running| running.process.clone())
     };
     if let Some(process) = process {
@@ -290,7 +290,7 @@ fn replace(disk: &SimulatedDisk, path: Option<PathBuf>, content: Option<Vec<u8>>
     }
 }
 
-fn of_ledger(stage: &Stage, what: Meddling, choice: u64) {
+pub(super) fn of_ledger(stage: &Stage, what: Meddling, choice: u64) {
     let topic = millstream_engine::ledger_topic(JOB);
     let place = TopicPartition::new(topic.as_str(), 0);
     match what {

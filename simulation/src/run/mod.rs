@@ -2,6 +2,7 @@
 
 mod faults;
 mod meddle;
+mod savepoints;
 mod stage;
 mod supervisor;
 
@@ -11,7 +12,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::network::NetworkSettings;
-use crate::oracle::{CommittedLog, Oracle, Violation, atomic, ledger, order, output, transactions};
+use crate::oracle::{
+    CommittedLog, Oracle, Violation, atomic, ledger, order, output, rewinds, transactions,
+};
 use crate::plan::Plan;
 use stage::{Fate, INPUT, OUTPUT, Stage};
 
@@ -168,16 +171,23 @@ fn judge(stage: &Stage, log: &mut CommittedLog) -> Result<(), Violation> {
     let ended = stage.has_ended() && stage.violation().is_none();
     let topic = millstream_engine::ledger_topic(stage::JOB);
     let twice = stage.resolved.get() || stage.plan.loses_proof();
+    let joins = stage.joins.borrow();
+    let runs = rewinds::runs(log, &topic, &joins);
+    let rewound = runs.len() - 1;
+    if rewound > 0 {
+        stage.count("output written again behind a savepoint");
+    }
+    let expected = stage.expected(&runs, ended);
     // First: what is out of order is, as a rule, wrong as well.
     if !twice {
-        order::check(log.of_topic(OUTPUT))?;
+        order::check(log.of_topic(OUTPUT), &expected)?;
     }
-    output::check(log.of_topic(OUTPUT), &stage.expected(), ended, twice)?;
+    output::check(log.of_topic(OUTPUT), &expected, ended, twice)?;
     if stage.resolved.get() || stage.plan.meddles_with_ledger() {
         return if ended { transactions::check(&stage.network) } else { Ok(()) };
     }
     atomic::check(log, OUTPUT, &topic)?;
-    let last = ledger::check_chain(log, &topic)?;
+    let last = ledger::check_chain(log, &topic, &joins)?;
     if !ended {
         return Ok(());
     }

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use millstream_engine::kafka::ClientConfig;
-use millstream_engine::{JobMonitor, Phase, Resolution};
+use millstream_engine::{JobMonitor, Phase, Resolution, SimulatedSavepoints};
 use millstream_protocol::TopicPartition;
 
+use super::savepoints::{Restoring, Taken};
 use crate::cluster::{Brokers, InputRecord};
 use crate::history::History;
 use crate::job::{Event, Setting, events, expected};
 use crate::network::Network;
+use crate::oracle::rewinds::{Join, Run, read_in_order};
 use crate::oracle::{Oracle, Violation};
 use crate::plan::{Crash, Plan};
 use crate::process::{Habits, Machine, Process, World};
@@ -24,6 +26,9 @@ use crate::universe::{Universe, WALL_CLOCK_MS};
 pub(super) const JOB: &str = "counting";
 pub(super) const INPUT: &str = "in";
 pub(super) const OUTPUT: &str = "out";
+
+/// The wrong variant in which savepoints are not synced although the product asks for it.
+const UNSYNCED_SAVEPOINT: &str = "UnsyncedSavepoint";
 
 /// The wrong variant in which delta files are not synced although the product asks for it.
 const UNSYNCED_DELTA: &str = "UnsyncedDelta";
@@ -61,6 +66,8 @@ pub(super) struct Host {
     pub(super) other_shape: bool,
     /// Where the process that runs or is started next stands still.
     pub(super) pause: Option<Pause>,
+    /// From which savepoint it is started.
+    pub(super) restoring: Restoring,
 }
 
 /// A process stands still after a named place.
@@ -78,6 +85,9 @@ pub(super) struct Running {
     pub(super) monitor: JobMonitor,
     pub(super) stopper: Box<dyn Fn()>,
     pub(super) told: bool,
+    pub(super) savepoints: SimulatedSavepoints,
+    /// It was asked to end with a savepoint.
+    pub(super) ends: bool,
 }
 
 impl std::fmt::Debug for Running {
@@ -103,6 +113,11 @@ pub(super) struct Stage {
     pub(super) resolved: Cell<bool>,
     pub(super) coverage: RefCell<BTreeMap<String, u64>>,
     violation: RefCell<Option<Violation>>,
+    /// Savepoints that were asked for.
+    pub(super) asked: Cell<u64>,
+    pub(super) taken: RefCell<Taken>,
+    /// Savepoints that the job was to go on from.
+    pub(super) joins: RefCell<Vec<Join>>,
     input: Vec<Event>,
     /// Whose turn it is to be started when nobody runs any more.
     pub(super) next_revived: Cell<usize>,
@@ -136,6 +151,9 @@ impl Stage {
             resolved: Cell::default(),
             coverage: RefCell::default(),
             violation: RefCell::default(),
+            asked: Cell::default(),
+            taken: RefCell::default(),
+            joins: RefCell::default(),
             input,
             next_revived: Cell::default(),
         })
@@ -157,6 +175,7 @@ impl Stage {
             bounded: false,
             resolution: None,
             other_shape: false,
+            from_savepoint: None,
         })
     }
 
@@ -164,6 +183,9 @@ impl Stage {
     pub(super) fn corrupt(&self, machine: &Machine) {
         if self.plan.mutants.contains(UNSYNCED_DELTA) {
             machine.disk().lie_about_sync_of("delta-");
+        }
+        if self.plan.mutants.contains(UNSYNCED_SAVEPOINT) {
+            machine.disk().lie_about_sync_of(crate::process::SAVEPOINTS);
         }
     }
 
@@ -189,8 +211,15 @@ impl Stage {
         self.violation.borrow().clone()
     }
 
-    pub(super) fn expected(&self) -> BTreeMap<String, Vec<String>> {
-        expected(&self.input)
+    /// What the job has to have written over `runs`; of each key in its order.
+    pub(super) fn expected(&self, runs: &[Run], ended: bool) -> BTreeMap<String, Vec<String>> {
+        let partition = |event: &Event| i32::try_from(self.partition(event)).unwrap_or(0);
+        expected(read_in_order(&self.input, partition, runs, ended))
+    }
+
+    /// Where an event is written to.
+    fn partition(&self, event: &Event) -> u32 {
+        event.key % self.plan.job.partitions
     }
 
     pub(super) fn expected_lines(&self) -> usize {
@@ -288,6 +317,7 @@ impl Host {
             forgotten: false,
             other_shape: false,
             pause: None,
+            restoring: Restoring::default(),
         }
     }
 }
@@ -300,13 +330,11 @@ pub(super) async fn feed(stage: Rc<Stage>) {
     for piece in stage.input.chunks(per_piece) {
         let mut by_partition: BTreeMap<u32, Vec<InputRecord>> = BTreeMap::new();
         for event in piece {
-            by_partition.entry(event.key % stage.plan.job.partitions).or_default().push(
-                InputRecord {
-                    timestamp_ms: stage.network.broker_time_ms(),
-                    key: Bytes::from(event.key.to_string()),
-                    value: Bytes::from(event.encode()),
-                },
-            );
+            by_partition.entry(stage.partition(event)).or_default().push(InputRecord {
+                timestamp_ms: stage.network.broker_time_ms(),
+                key: Bytes::from(event.key.to_string()),
+                value: Bytes::from(event.encode()),
+            });
         }
         for (partition, records) in by_partition {
             let partition = i32::try_from(partition).unwrap_or(0);

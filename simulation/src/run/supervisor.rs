@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::stage::{Fate, Running, Stage};
+use super::savepoints;
+use super::stage::{Fate, Host, Running, Stage};
 use crate::job::counting;
 use crate::oracle::endings::{Ending, judge};
 use crate::oracle::{Oracle, Violation};
@@ -65,6 +66,8 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
     if let Some(host) = stage.machines.borrow_mut().get_mut(index) {
         setting.other_shape = host.other_shape;
         setting.resolution = host.resolution.take();
+        setting.from_savepoint = host.restoring.next_start();
+        setting.parallelism = host.restoring.parallelism.unwrap_or(setting.parallelism);
     }
     let job = counting(&setting).map_err(|error| broken(error.to_string()))?;
     let (process, job, life) = {
@@ -88,7 +91,10 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
             monitor: job.monitor.clone(),
             stopper: Box::new(job.stopper()),
             told: false,
+            savepoints: job.savepoints(),
+            ends: false,
         });
+        die_restoring(host);
         super::faults::pause(host);
         (process, job, life)
     };
@@ -99,7 +105,7 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
     }
     let mut machines = stage.machines.borrow_mut();
     let Some(host) = machines.get_mut(index) else { return Ok(None) };
-    host.running = None;
+    let ends = host.running.take().is_some_and(|running| running.ends);
     let Some(result) = result else {
         let planned = life.map(|life| (life.crash, life.down_ms, life.flips_byte));
         let (crash, down_ms, flips) = match host.killed.take() {
@@ -107,6 +113,7 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
             None => planned.unwrap_or((Crash::Process, 0, false)),
         };
         host.machine.crashed(crash);
+        host.restoring.died |= host.restoring.from.is_some();
         stage.count(format!("left as after {crash:?}"));
         drop(machines);
         if flips {
@@ -121,10 +128,14 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
     if setting.other_shape && !first && process.passed().contains_key("Owned") {
         return Err(broken("the job went on in another shape".to_owned()));
     }
-    let ending = judge(result, &stage.plan)?;
+    let ending = judge(result, &stage.plan, host.restoring.is_begun())?;
     stage.history.note(&name, || format!("ends: {ending:?}"));
     let fate = match ending {
         Ending::Stopped if stage.stopping.get() => Fate::Ended,
+        Ending::Stopped if ends => {
+            stage.count("stopped with a savepoint");
+            return Ok(Some(Duration::ZERO));
+        }
         Ending::Stopped => {
             return Err(Violation::new(Oracle::Endings, "the job ended though nobody asked it to"));
         }
@@ -133,6 +144,14 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
             return Ok(Some(PAUSE));
         }
         Ending::Fenced(_) => Fate::Fenced,
+        // What its state directory has is not gone on from here.
+        Ending::Finished(_) => Fate::Damaged,
+        Ending::Unrestored(refused, text) => {
+            match savepoints::after_refusal(stage, (index, host), refused, &text)? {
+                None => return Ok(Some(PAUSE)),
+                Some(fate) => fate,
+            }
+        }
         Ending::Refused(_) if host.forgotten => {
             stage.count("a forgotten option was refused");
             host.forgotten = false;
@@ -154,6 +173,8 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
                 stage.count(format!("somebody's word: {resolution}"));
                 stage.resolved.set(true);
                 host.resolution = Some(resolution);
+                // With a savepoint the word would be about that.
+                host.restoring.from = None;
                 return Ok(Some(PAUSE));
             }
             Fate::Damaged
@@ -162,6 +183,15 @@ async fn one_life(stage: &Rc<Stage>, index: usize) -> Result<Option<Duration>, V
     stage.count(format!("ended as {fate:?}"));
     host.fate = fate;
     Ok(None)
+}
+
+/// The first start from a savepoint dies where it is to.
+fn die_restoring(host: &mut Host) {
+    let (Some(running), Some(place)) = (&host.running, host.restoring.dies_at.take()) else {
+        return;
+    };
+    running.process.die_at_next(&place);
+    host.killed = Some((host.restoring.crash, 0));
 }
 
 /// The way out that an error names.
