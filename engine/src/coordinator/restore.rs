@@ -104,6 +104,9 @@ impl PreparedRestore {
         // As R1: reads to the last stable offset, fences nobody, may only stop. What is committed until the fence is found
         // by `decide`, which then stops.
         ledger.look(ReadUntil::LastStableOffset).await?;
+        if self.may_be_undecided(job, ledger) {
+            ledger.look(ReadUntil::HighWatermark).await?;
+        }
         let facts = RestoreFacts {
             job,
             savepoint: self.savepoint.manifest(),
@@ -124,6 +127,17 @@ impl PreparedRestore {
         let restored = decided?;
         let place = (directory, storage);
         block_in_place(|| self.write(job, place, ledger, &restored, new_positions))
+    }
+
+    /// Whether the ledger ends before the savepoint, but is the topic that the savepoint's checkpoint was committed in. EndTxn is
+    /// answered before its markers are written, and until they are no look sees that record: it is lost only if it is not
+    /// there once every transaction before the end of the topic is over.
+    fn may_be_undecided(&self, job: &JobName, ledger: &Ledger) -> bool {
+        let saved = self.savepoint.manifest();
+        let found = ledger.last().map(|last| last.record.checkpoint);
+        saved.description.job == *job
+            && saved.ledger_topic_id == ledger.topic_id()
+            && found.is_none_or(|found| found < saved.at.checkpoint)
     }
 
     fn write(
