@@ -114,6 +114,12 @@ pub fn look_before_fence(facts: &Facts<'_>) -> Look {
     if ledger.record.checkpoint < confirmed.checkpoint {
         return Look::Continue;
     }
+    if let Some(restored) = facts.local.begins_from_savepoint()
+        && ledger.record.at() != confirmed
+    {
+        // Committed since the restore looked: it is no other attempt at what was restored, and no later one.
+        return Look::Stop(StopReason::restore_overtaken(facts, ledger, restored));
+    }
     match compare(facts, ledger, confirmed) {
         Ok(_) => Look::Continue,
         Err(stop) => Look::Stop(stop),

@@ -228,6 +228,16 @@ fn a_ledger_that_went_on_since_the_restore_stops_it() {
     }
     let facts_of = |local| decide(&facts(local, others[2].as_ref(), &job, &place));
     assert!(matches!(facts_of(&local), Decision::Stop(StopReason::RestoreOvertaken { .. })));
+    // A look says the same of what is there already, also of one that has the restored checkpoint's number.
+    for other in [&others[1], &others[2]] {
+        let looked = look_before_fence(&facts(&local, other.as_ref(), &job, &place));
+        let overtaken = matches!(looked, Look::Stop(StopReason::RestoreOvertaken { .. }));
+        assert!(overtaken, "{other:?}: {looked:?}");
+    }
+    for behind in [&others[3], &others[5]] {
+        let looked = look_before_fence(&facts(&local, behind.as_ref(), &job, &place));
+        assert_eq!(looked, Look::Continue, "{behind:?}");
+    }
     // What was lost since the history began is lost, not a beginning.
     let mut later = local.clone();
     later.meta.as_mut().unwrap().ledger_offset = Some(41);
