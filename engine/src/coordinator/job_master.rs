@@ -232,10 +232,14 @@ impl JobMaster {
         standing: &mut Standing,
         opened: &Opened,
     ) -> Result<Ended, JobError> {
-        let parent =
+        let mut parent =
             standing.directory.local().meta.ok_or_else(|| JobError::Bug {
                 what: "META is missing after recovery".to_owned(),
             })?;
+        // META of a first checkpoint was written before its record. Savepoints of it have to tell that it was committed.
+        if let Some(own) = standing.ledger.last().filter(|own| own.record.at() == parent.at()) {
+            parent.ledger_offset.get_or_insert(own.offset);
+        }
         let resumed = async {
             let mut positions = Positions::new();
             for (uid, source) in &opened.sources.0 {

@@ -125,6 +125,24 @@ fn a_ledger_that_is_gone_needs_the_word_for_it() {
 }
 
 #[test]
+fn a_savepoint_of_the_first_checkpoint_tells_that_it_was_committed() {
+    let stage = Stage::new();
+    let job = stage.job(Program::Sums, 1, "state").start().unwrap();
+    // Quiet: the ledger holds nothing but the first record.
+    let taken = job.savepoint(stage.path("sp")).unwrap();
+    assert_eq!((taken.at.checkpoint.0, taken.ledger_offset), (0, Some(0)));
+    stage.write(&events(0, 200));
+    stage.wait_for_rows(200);
+    stop(job);
+    // So that the job does not begin anew, and write all of it again, only because the ledger is gone.
+    stage.broker.delete_topic(&millstream_engine::ledger_topic("sums"));
+    let restored = stage.job(Program::Sums, 1, "restored").from_savepoint(stage.path("sp"));
+    let lost = refused(restored);
+    assert!(matches!(&lost, JobError::Stop(StopReason::RestoreWithoutLedger { .. })), "{lost}");
+    stage.assert_exactly_once(&events(0, 200));
+}
+
+#[test]
 fn a_job_with_other_operators_takes_what_it_knows_and_starts_the_rest_empty() {
     let stage = stopped_stage(Program::Sums);
     // One more operator, with a source of its own, which begins where its source says.
