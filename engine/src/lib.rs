@@ -35,7 +35,7 @@
 //! | [`graph`] | the job as it is run, any number of times: [`graph::JobGraph`] |
 //! | [`task`] | workers, their control and their reports |
 //! | [`time`], [`window`] | watermarks, idleness; tumbling windows |
-//! | [`state`] | key groups, encoding of keys and accumulators |
+//! | [`state`] | state by key as functions see it (value, list, map, reducing, aggregating), its time to live, its encoding; key groups |
 //! | [`metrics`] | counters that can be read while the job runs |
 //! | [`connector`] | sources and sinks |
 
