@@ -103,9 +103,9 @@ pub(super) fn set(
             checkpoints.tolerable_failed_checkpoints = count(TOLERABLE_FAILED, value)?;
         }
         DIRTY_BYTES => checkpoints.dirty_bytes_max = bytes(DIRTY_BYTES, value)?,
-        NUM_RETAINED => checkpoints.num_retained = size(NUM_RETAINED, value)?,
+        NUM_RETAINED => checkpoints.num_retained = at_least_one(NUM_RETAINED, value)?,
         HISTORY => checkpoints.history_size = size(HISTORY, value)?,
-        PARALLELISM => config.parallelism = size(PARALLELISM, value)?,
+        PARALLELISM => config.parallelism = at_least_one(PARALLELISM, value)?,
         RECORD_FAILURES => config.same_record_failures = count(RECORD_FAILURES, value)?,
         STRATEGY => config.restart_strategy = strategy(value)?,
         _ => return set_strategy(&mut config.restart_strategy, name, value),
@@ -240,6 +240,12 @@ fn size(name: &'static str, value: &str) -> Result<usize, OptionError> {
     value.trim().parse().map_err(refuse)
 }
 
+fn at_least_one(name: &'static str, value: &str) -> Result<usize, OptionError> {
+    let number: Option<usize> = value.trim().parse().ok().filter(|number| *number > 0);
+    let expected = "a number from 1 on";
+    number.ok_or_else(|| OptionError::InvalidValue { name, value: value.to_owned(), expected })
+}
+
 fn factor(name: &'static str, value: &str) -> Result<f64, OptionError> {
     let expected = "a number such as 1.5";
     let refuse = || OptionError::InvalidValue { name, value: value.to_owned(), expected };
@@ -333,6 +339,10 @@ mod tests {
             (INTERVAL, "99999999999999999999 d", "10 s"),
             (DIRTY_BYTES, "1 barrel", "64mb"),
             (TOLERABLE_FAILED, "-1", "infinite"),
+            (NUM_RETAINED, "-3", "from 1 on"),
+            (NUM_RETAINED, "0", "from 1 on"),
+            (PARALLELISM, "0", "from 1 on"),
+            (HISTORY, "-1", "from 0 on"),
             (MULTIPLIER, "NaN", "1.5"),
             (STRATEGY, "sometimes", "fixed-delay"),
         ] {
