@@ -311,7 +311,7 @@ impl Attempt<'_> {
             return Ok(Some(RollBackReason::TimedOut {
                 checkpoint,
                 limit,
-                phase: "a worker did not let the barrier pass; a user's function may hang, or its output waits for a broker",
+                phase: "the barrier has not passed every worker; the limit may be too short, a user's function may hang, or output waits for a broker",
             }));
         };
         // Sorts the changes of all workers.

@@ -56,7 +56,9 @@ impl RollBackReason {
             Self::NoSpace(error) => one_line(error),
             Self::StoreFull(error) => one_line(error),
             Self::TimedOut { checkpoint, limit, phase } => {
-                format!("checkpoint {checkpoint} took longer than {limit:?}: {phase}")
+                format!(
+                    "checkpoint {checkpoint} took longer than {limit:?} (execution.checkpointing.timeout): {phase}"
+                )
             }
         }
     }

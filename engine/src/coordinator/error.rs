@@ -103,9 +103,9 @@ pub enum JobError {
     },
     /// Checkpoints can not be that far apart.
     #[error(
-        "checkpoint interval {interval:?} is longer than a third of transaction.timeout.ms={}; a transaction would expire before it is committed: checkpoint more often, or set transaction.timeout.ms={} or more",
+        "checkpoint interval {interval:?} is longer than a third of transaction.timeout.ms={}; a transaction would expire before it is committed: {}",
         timeout.as_millis(),
-        needed.as_millis()
+        shorter_interval(*timeout, *needed)
     )]
     IntervalTooLong {
         /// Checkpoint interval.
@@ -116,7 +116,9 @@ pub enum JobError {
         needed: Duration,
     },
     /// A checkpoint took too long.
-    #[error("checkpoint {checkpoint} did not complete within {limit:?}: {phase}")]
+    #[error(
+        "checkpoint {checkpoint} did not complete within {limit:?} (execution.checkpointing.timeout): {phase}"
+    )]
     CheckpointTimeout {
         /// Checkpoint.
         checkpoint: u64,
@@ -127,7 +129,8 @@ pub enum JobError {
     },
     /// More checkpoints in a row failed than may.
     #[error(
-        "{failed} checkpoints in a row failed, {tolerable} may (tolerable-failed-checkpoints); the last one: {last}"
+        "{failed} checkpoint{} failed, {tolerable} may (execution.checkpointing.tolerable-failed-checkpoints); the last one: {last}",
+        if *failed == 1 { "" } else { "s in a row" }
     )]
     TooManyFailedCheckpoints {
         /// How many.
@@ -176,4 +179,62 @@ pub enum JobError {
         /// What should not have happened.
         what: String,
     },
+}
+
+/// The default of the brokers' `transaction.max.timeout.ms`.
+const BROKERS_MAX_TIMEOUT: Duration = Duration::from_secs(900);
+/// The largest `transaction.timeout.ms`: it is an i32 on the wire.
+const MAX_TIMEOUT_MS: u128 = 2_147_483_647;
+
+/// What to do about an interval for which a transaction timeout of `timeout` is too short and one of `needed` would do.
+fn shorter_interval(timeout: Duration, needed: Duration) -> String {
+    let often = format!("checkpoint at least every {} ms", timeout.as_millis() / 3);
+    let needed_ms = needed.as_millis();
+    if needed_ms > MAX_TIMEOUT_MS {
+        format!(
+            "{often}; the interval is too long for any transaction timeout (at most {MAX_TIMEOUT_MS} ms)"
+        )
+    } else if needed > BROKERS_MAX_TIMEOUT {
+        format!(
+            "{often}, or set transaction.timeout.ms={needed_ms} or more, which the brokers have to allow (transaction.max.timeout.ms, {} unless it was raised)",
+            BROKERS_MAX_TIMEOUT.as_millis()
+        )
+    } else {
+        format!("{often}, or set transaction.timeout.ms={needed_ms} or more")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_is_too_long_is_met_with_a_timeout_that_can_be_set() {
+        let said = |seconds: u64| {
+            let interval = Duration::from_secs(seconds);
+            let (timeout, needed) = (Duration::from_secs(60), interval.saturating_mul(3));
+            JobError::IntervalTooLong { interval, timeout, needed }.to_string()
+        };
+        let short = said(30);
+        assert!(short.contains("every 20000 ms, or set transaction.timeout.ms=90000"), "{short}");
+        assert!(!short.contains("transaction.max.timeout.ms"), "{short}");
+        let long = said(3600);
+        assert!(long.contains("transaction.timeout.ms=10800000 or more, which"), "{long}");
+        assert!(long.contains("transaction.max.timeout.ms, 900000"), "{long}");
+        for seconds in [99_999_999 * 86_400, u64::MAX] {
+            let endless = said(seconds);
+            assert!(endless.contains("too long for any transaction timeout"), "{endless}");
+            assert!(!endless.contains("set transaction.timeout.ms"), "{endless}");
+        }
+    }
+
+    #[test]
+    fn one_failed_checkpoint_is_not_many() {
+        let said = |failed, tolerable| {
+            let last = "disk full".to_owned();
+            JobError::TooManyFailedCheckpoints { failed, tolerable, last }.to_string()
+        };
+        assert!(said(1, 0).starts_with("1 checkpoint failed, 0 may ("), "{}", said(1, 0));
+        assert!(said(3, 2).starts_with("3 checkpoints in a row failed, 2 may ("));
+    }
 }
