@@ -45,11 +45,16 @@ fn print_to(out: &mut impl Write, bytes: &[u8]) -> Result<bool, OutputError> {
     }
 }
 
-/// `1 partition`, `4 partitions`.
+/// `1 partition`, `4 partitions`, `2 entries`.
 pub(crate) fn count<N: std::fmt::Display>(number: N, noun: &str) -> String {
     let number = number.to_string();
-    let ending = if number == "1" { "" } else { "s" };
-    format!("{number} {noun}{ending}")
+    if number == "1" {
+        return format!("{number} {noun}");
+    }
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{number} {stem}ies"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 /// Writes each of `rows` as one line of JSON.

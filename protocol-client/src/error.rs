@@ -68,7 +68,11 @@ pub enum ClientError {
         topic: String,
     },
     /// The group has members, which would not notice that their offsets are changed and commit over them.
-    #[error("{operation}: group '{group}' has {members} members ({state}); stop them first")]
+    #[error(
+        "{operation}: group '{group}' has {members} member{} ({state}); stop {} first",
+        if *members == 1 { "" } else { "s" },
+        if *members == 1 { "it" } else { "them" }
+    )]
     GroupNotEmpty {
         /// What was to be done.
         operation: String,

@@ -47,10 +47,15 @@ impl std::fmt::Display for NotRestored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::State { operator_uid, state_name, entries } => {
-                write!(f, "state '{state_name}' of operator '{operator_uid}' ({entries} entries)")
+                let ending = if *entries == 1 { "y" } else { "ies" };
+                write!(
+                    f,
+                    "state '{state_name}' of operator '{operator_uid}' ({entries} entr{ending})"
+                )
             }
             Self::Source { uid, splits } => {
-                write!(f, "the positions of source '{uid}' ({splits} splits)")
+                let ending = if *splits == 1 { "" } else { "s" };
+                write!(f, "the positions of source '{uid}' ({splits} split{ending})")
             }
         }
     }

@@ -393,7 +393,7 @@ fn a_job_with_other_operators_is_told_what_has_no_place() {
     job.operators.push(operator("new", "aggregate", &[("accumulators", SUM)]));
     let refused = plan_restore(&saved, &job, false).unwrap_err();
     let text = refused.to_string();
-    for part in ["state 'panes' of operator 'hours' (1 entries)", "source 'orders' (2 splits)"] {
+    for part in ["state 'panes' of operator 'hours' (1 entry)", "source 'orders' (2 splits)"] {
         assert!(text.contains(part), "{text}");
     }
     let plan = plan_restore(&saved, &job, true).unwrap();

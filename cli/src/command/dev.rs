@@ -12,7 +12,7 @@ use super::CommandError;
 use crate::args::DevArguments;
 use crate::exit_code;
 use crate::input::{Lines, now_ms};
-use crate::output::{self, note};
+use crate::output::{self, count, note};
 use crate::signals::Signals;
 
 /// Partitions of a topic that was given no number.
@@ -99,9 +99,8 @@ async fn prepare(
     for (topic, lines) in loads {
         match filled.get(topic) {
             Some(records @ 1..) => {
-                note(&format!(
-                    "topic {topic} holds {records} records already, nothing is loaded into it"
-                ));
+                let records = count(records, "record");
+                note(&format!("topic {topic} holds {records} already, nothing is loaded into it"));
             }
             _ => load(&client, topic, lines).await?,
         }
@@ -122,12 +121,13 @@ async fn create(
         return Err(CommandError {
             exit_code: exit_code::CONFIG,
             cause: format!(
-                "topic {name} is there already with {found} partitions, not {wanted}; leave the number out, or use another folder"
+                "topic {name} is there already with {}, not {wanted}; leave the number out, or use another folder",
+                count(found, "partition")
             )
             .into(),
         });
     }
-    note(&format!("topic {name}, {found} partitions"));
+    note(&format!("topic {name}, {}", count(found, "partition")));
     Ok(())
 }
 
@@ -147,7 +147,7 @@ async fn load(client: &KafkaClient, topic: &str, mut lines: Lines<'_>) -> Result
         return Err(lines.empty().into());
     }
     writer.flush().await?;
-    note(&format!("topic {topic}, {written} records loaded"));
+    note(&format!("topic {topic}, {} loaded", count(written, "record")));
     Ok(())
 }
 

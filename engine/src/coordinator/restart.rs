@@ -146,7 +146,11 @@ impl fmt::Display for RestartBackoff {
         match self.strategy {
             RestartStrategy::NoRestart => write!(f, "the restart strategy allows no restart"),
             RestartStrategy::FixedDelay { attempts, .. } => {
-                write!(f, "the fixed-delay restart strategy allows {attempts} restarts")
+                write!(
+                    f,
+                    "the fixed-delay restart strategy allows {attempts} restart{}",
+                    plural(attempts)
+                )
             }
             RestartStrategy::FailureRate {
                 max_failures_per_interval,
@@ -154,14 +158,21 @@ impl fmt::Display for RestartBackoff {
                 ..
             } => write!(
                 f,
-                "the failure-rate restart strategy allows {max_failures_per_interval} failures in {failure_rate_interval:?}"
+                "the failure-rate restart strategy allows {max_failures_per_interval} failure{} in {failure_rate_interval:?}",
+                plural(max_failures_per_interval)
             ),
             RestartStrategy::ExponentialDelay { attempts_before_reset_backoff, .. } => write!(
                 f,
-                "the exponential-delay restart strategy allows {attempts_before_reset_backoff} restarts before the job has run well for long enough"
+                "the exponential-delay restart strategy allows {attempts_before_reset_backoff} restart{} before the job has run well for long enough",
+                plural(attempts_before_reset_backoff)
             ),
         }
     }
+}
+
+/// The ending of a counted noun.
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 fn jittered(backoff: Duration, factor: f64, random: f64) -> Duration {

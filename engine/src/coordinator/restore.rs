@@ -180,11 +180,13 @@ impl PreparedRestore {
         })?;
         crash_point(Step::RestoreWritten);
         tracing::info!(
-            "restored {restored} (checkpoint {}) as checkpoint {}: {} states, {} entries",
+            "restored {restored} (checkpoint {}) as checkpoint {}: {} state{}, {} entr{}",
             restored.savepoint_at.checkpoint,
             restored.at.checkpoint,
             report.states,
-            report.entries
+            if report.states == 1 { "" } else { "s" },
+            report.entries,
+            if report.entries == 1 { "y" } else { "ies" },
         );
         Ok(())
     }

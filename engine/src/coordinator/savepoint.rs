@@ -173,10 +173,11 @@ impl SavepointRequest {
         let path = self.target.display();
         let well = match &answer {
             Ok(manifest) => {
+                let entries = manifest.entries();
                 tracing::info!(
-                    "savepoint of checkpoint {} in {path}: {} entries",
+                    "savepoint of checkpoint {} in {path}: {entries} entr{}",
                     manifest.at.checkpoint,
-                    manifest.entries()
+                    if entries == 1 { "y" } else { "ies" }
                 );
                 true
             }

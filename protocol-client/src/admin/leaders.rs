@@ -105,7 +105,9 @@ fn refused_by_metadata(
         }
         let exists = topic.partitions.iter().any(|p| p.partition_index == tp.partition);
         (given_up && !exists && !code.is_error()).then(|| {
-            let message = format!("the topic has {} partitions", topic.partitions.len());
+            let count = topic.partitions.len();
+            let ending = if count == 1 { "" } else { "s" };
+            let message = format!("the topic has {count} partition{ending}");
             let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
             (tp.clone(), ClientError::of_code(&operation, code, Some(message)))
         })
@@ -215,7 +217,7 @@ mod tests {
         let later = texts(&attempts);
         assert_eq!(later.len(), 3, "{later:?}");
         assert!(later[0].starts_with("look of gone-0: topic 'gone' does not exist"), "{later:?}");
-        assert!(later[2].contains("the topic has 1 partitions"), "{later:?}");
+        assert!(later[2].contains("the topic has 1 partition"), "{later:?}");
     }
 
     #[test]

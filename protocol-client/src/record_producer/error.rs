@@ -42,7 +42,10 @@ pub enum SendError {
         topic: String,
     },
     /// There is no such partition; [`send`](super::RecordProducer::send) has asked the brokers once more before.
-    #[error("topic '{topic}' has {partitions} partitions, there is no partition {partition}")]
+    #[error(
+        "topic '{topic}' has {partitions} partition{}, there is no partition {partition}",
+        if *partitions == 1 { "" } else { "s" }
+    )]
     UnknownPartition {
         /// The topic.
         topic: String,

@@ -78,7 +78,7 @@ async fn life_of_a_group(client: &KafkaClient, cluster: &'static KafkaCluster, p
     let moved = client.alter_group_offsets(&group, &[(both[0].clone(), 1, -1)]).await;
     let text = moved.clone().unwrap_err().to_string();
     assert!(matches!(moved, Err(ClientError::GroupNotEmpty { members: 1, .. })), "{moved:?}");
-    assert!(text.contains("has 1 members (Stable); stop them first"), "{text}");
+    assert!(text.contains("has 1 member (Stable); stop it first"), "{text}");
     let refused = client.delete_group_offsets(&group, &both).await.unwrap();
     assert_eq!(code(&refused[&both[0]]), ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC);
 

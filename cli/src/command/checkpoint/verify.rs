@@ -13,7 +13,7 @@ use super::inspect;
 use crate::command::CommandError;
 use crate::command::state::note_holder;
 use crate::exit_code;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 #[derive(Serialize)]
 struct Row {
@@ -59,7 +59,8 @@ pub(super) fn run(
         0 => Ok(()),
         n => {
             let text = format!(
-                "{n} files of {} can not be used: restore the directory, or these files, from a copy",
+                "{} of {} can not be used: restore the directory, or what is named above, from a copy",
+                count(n, "file"),
                 directory.display()
             );
             Err(CommandError::says(exit_code::STATE, text))
@@ -85,7 +86,7 @@ fn files(inspection: &Inspection, rows: &mut Vec<Row>) {
             let ok = fingerprint.is_none_or(|of_meta| of_meta == description.fingerprint());
             let operators = description.operators.len();
             let found = match ok {
-                true => format!("{operators} operators"),
+                true => count(operators, "operator"),
                 false => "it describes another job than META is of".to_owned(),
             };
             rows.push(Row { file: path("JOB"), ok, found });
@@ -104,7 +105,7 @@ fn files(inspection: &Inspection, rows: &mut Vec<Row>) {
     for delta in &inspection.deltas {
         let (ok, found) = match &delta.content {
             Ok(summary) => {
-                (true, format!("{} bytes, digest {}", summary.file_bytes, summary.digest))
+                (true, format!("{}, digest {}", count(summary.file_bytes, "byte"), summary.digest))
             }
             Err(error) => (false, error.to_string()),
         };
@@ -123,7 +124,9 @@ fn files(inspection: &Inspection, rows: &mut Vec<Row>) {
 fn store_files(inspection: &Inspection) -> Row {
     let place = inspection.path.join("store");
     let (ok, found) = match FjallStore::verify_files(&place) {
-        Ok(found) => (true, format!("{} tables, {} bytes", found.tables, found.bytes)),
+        Ok(found) => {
+            (true, format!("{}, {}", count(found.tables, "table"), count(found.bytes, "byte")))
+        }
         Err(error) => (false, error.to_string()),
     };
     Row { file: place.display().to_string(), ok, found }
@@ -160,7 +163,10 @@ fn read_store(inspection: &Inspection) -> Result<Vec<Row>, CommandError> {
     let mut rows = vec![Row {
         file: place.clone(),
         ok: true,
-        found: format!("holds {floor}, {} delta files lead to {target}", plan.deltas.len()),
+        found: match plan.deltas.len() {
+            1 => format!("holds {floor}, 1 delta file leads to {target}"),
+            more => format!("holds {floor}, {more} delta files lead to {target}"),
+        },
     }];
     for state in store.states()? {
         let mut entries = 0_u64;
@@ -169,7 +175,7 @@ fn read_store(inspection: &Inspection) -> Result<Vec<Row>, CommandError> {
             entries += 1;
         }
         let file = format!("{place} state {state}");
-        rows.push(Row { file, ok: true, found: format!("{entries} entries") });
+        rows.push(Row { file, ok: true, found: count(entries, "entry") });
     }
     Ok(rows)
 }

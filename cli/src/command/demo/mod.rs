@@ -24,7 +24,7 @@ use self::stage::Stage;
 use self::verdict::Verdict;
 use super::CommandError;
 use crate::args::DemoArguments;
-use crate::output::{self, note};
+use crate::output::{self, count, note};
 use crate::signals::Signals;
 
 /// How often the progress of a job in this process is looked at.
@@ -199,7 +199,7 @@ fn print_recoveries(text: &mut String, recoveries: &[Recovery]) -> std::fmt::Res
         "  kills          {:>9} (SIGKILL), each followed by a restart",
         recoveries.len()
     )?;
-    write!(text, "  state resumed  {resumed:>9} of {} restarts", recoveries.len())?;
+    write!(text, "  state resumed  {resumed:>9} of {}", count(recoveries.len(), "restart"))?;
     match recoveries.len() - resumed {
         0 => writeln!(text)?,
         anew => {

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::feed::Fed;
 use super::job::Report;
-use crate::output;
+use crate::output::{self, count};
 
 /// Time between plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
@@ -49,10 +49,10 @@ impl Progress {
     pub(crate) fn show(&mut self, report: &Report) {
         let loaded = self.fed.load(Ordering::Relaxed);
         let state = format!(
-            "{} events read, {} windows written, {} transactions committed{} (checkpoint {})",
-            report.records_in,
-            report.records_out,
-            report.committed,
+            "{} read, {} written, {} committed{} (checkpoint {})",
+            count(report.records_in, "event"),
+            count(report.records_out, "window"),
+            count(report.committed, "transaction"),
             self.since_start,
             report.checkpoint
         );

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::group::GroupDescribeArguments;
 use crate::command::{CommandError, Failures};
-use crate::output::{self, Column, OutputFormat, Table};
+use crate::output::{self, Column, OutputFormat, Table, count};
 
 #[derive(Serialize)]
 struct Group {
@@ -144,7 +144,8 @@ fn text(group: &Group) -> String {
     if let Some(epoch) = group.epoch {
         text.push_str(&format!(", epoch {epoch}"));
     }
-    text.push_str(&format!(", {} members, {} behind\n", group.members.len(), group.lag));
+    let members = count(group.members.len(), "member");
+    text.push_str(&format!(", {members}, {} behind\n", group.lag));
     if !group.partitions.is_empty() {
         let mut table = Table::new(&[
             Column::Left("TOPIC"),

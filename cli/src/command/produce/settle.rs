@@ -99,8 +99,8 @@ impl Written {
         let records: u64 = self.partitions.values().map(|range| range.records).sum();
         let records = count(records, "record");
         if self.partitions.is_empty() || self.partitions.len() > MOST_SHOWN {
-            let partitions = self.partitions.len();
-            return format!("{topic}: {records} written to {partitions} partitions\n");
+            let partitions = count(self.partitions.len(), "partition");
+            return format!("{topic}: {records} written to {partitions}\n");
         }
         let places =
             self.partitions.iter().map(|(partition, range)| match (range.first, range.last) {

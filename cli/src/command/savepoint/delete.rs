@@ -9,7 +9,7 @@ use crate::args::state::SavepointDeleteArguments;
 use crate::cluster::runtime;
 use crate::command::{CommandError, Failures};
 use crate::confirm;
-use crate::output::{self, OutputFormat, note};
+use crate::output::{self, OutputFormat, count, note};
 
 #[derive(Serialize)]
 struct Row {
@@ -49,7 +49,8 @@ pub(super) fn run(
                         output::print_json([Row { savepoint, deleted: true, files }])?;
                     }
                     OutputFormat::Text => {
-                        output::print(format!("{savepoint}: deleted, {files} files\n").as_bytes())?;
+                        let text = format!("{savepoint}: deleted, {}\n", count(files, "file"));
+                        output::print(text.as_bytes())?;
                     }
                 }
             }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::CommandError;
 use crate::args::state::{SavepointArguments, SavepointCommand};
 use crate::command::state::at_text;
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 pub(crate) fn run(arguments: &SavepointArguments) -> Result<(), CommandError> {
     let output = arguments.cluster.output;
@@ -60,10 +60,10 @@ fn tell(target: &Path, taken: &SavepointTaken, output: OutputFormat) -> Result<(
         }])?);
     }
     let text = format!(
-        "{savepoint}: savepoint of job {}, checkpoint {}, {} entries\n",
+        "{savepoint}: savepoint of job {}, checkpoint {}, {}\n",
         taken.job,
         at_text(taken.at),
-        taken.entries
+        count(taken.entries, "entry")
     );
     Ok(output::print(text.as_bytes())?)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::open;
 use crate::command::{CommandError, Failures};
-use crate::output::{self, OutputFormat};
+use crate::output::{self, OutputFormat, count};
 
 #[derive(Serialize)]
 struct Row {
@@ -40,8 +40,10 @@ pub(super) fn run(paths: &[PathBuf], output: OutputFormat) -> Result<(), Command
             }
             OutputFormat::Text => {
                 let text = format!(
-                    "{name}: whole, {entries} entries of {} states, {bytes} bytes\n",
-                    manifest.states.len()
+                    "{name}: whole, {} of {}, {}\n",
+                    count(entries, "entry"),
+                    count(manifest.states.len(), "state"),
+                    count(bytes, "byte")
                 );
                 output::print(text.as_bytes())?;
             }

@@ -60,10 +60,10 @@ pub(super) async fn run(
     let verb = if arguments.dry_run { "would be altered" } else { "altered" };
     let mut parts = Vec::new();
     if wanted.is_some() {
-        parts.push(format!("{now} -> {} partitions", row.partitions));
+        parts.push(format!("{now} -> {}", count(row.partitions, "partition")));
     }
     if row.configs > 0 {
-        parts.push(format!("{} properties", row.configs));
+        parts.push(count(row.configs, "property"));
     }
     Ok(output::print(format!("{topic}: {verb}, {}\n", parts.join(", ")).as_bytes())?)
 }
