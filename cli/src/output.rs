@@ -106,3 +106,24 @@ pub(crate) fn start_logging(verbose: u8) {
         .log_internal_errors(false)
         .init();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_has_its_ending() {
+        let counted = [
+            count(0, "file"),
+            count(1, "file"),
+            count(16, "entry"),
+            count(1, "entry"),
+            count(2, "property"),
+            count(2, "key"),
+        ];
+        assert_eq!(
+            counted.join(", "),
+            "0 files, 1 file, 16 entries, 1 entry, 2 properties, 2 keys"
+        );
+    }
+}
