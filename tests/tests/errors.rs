@@ -117,6 +117,29 @@ fn the_input_topic_is_missing() {
     assert_refused(&command, 69, &["flihgts", "does not exist", "create it"]);
 }
 
+/// It would be without effect: sources read committed records whatever it says.
+#[test]
+fn a_job_can_not_be_told_to_read_uncommitted_records() {
+    let stage = Stage::new();
+    let command = stage.command().property("isolation.level=read_uncommitted");
+    assert_refused(&command, 78, &["isolation.level", "read_uncommitted", "committed records"]);
+    assert!(!stage.state.path().join("META").exists(), "nothing was begun");
+    stage.command().property("isolation.level=read_committed").run_bounded(LIMIT);
+}
+
+/// One microsecond is no time for any checkpoint.
+#[test]
+fn a_checkpoint_timeout_that_is_too_short_is_named() {
+    let stage = Stage::new();
+    let command = stage
+        .command()
+        .option("execution.checkpointing.timeout=1us")
+        .option("execution.checkpointing.tolerable-failed-checkpoints=0")
+        .option("restart-strategy.type=none");
+    let words = ["1µs (execution.checkpointing.timeout)", "1 checkpoint failed, 0 may"];
+    assert_refused(&command, 1, &words);
+}
+
 #[test]
 fn the_state_directory_is_in_use() {
     let stage = Stage::new();

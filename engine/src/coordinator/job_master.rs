@@ -9,8 +9,9 @@ use millstream_checkpoint::{
     CheckpointId, JobName, JobStatus, LayeredState, Nonce, OwnerId, Positions, Recovery,
     RecoveryPoint, Resolution, StateDirectory, StateStore,
 };
+use millstream_protocol::IsolationLevel;
 use millstream_protocol_client::surroundings::block_in_place;
-use millstream_protocol_client::{ClientConfig, KafkaClient};
+use millstream_protocol_client::{ClientConfig, ConfigError, KafkaClient};
 use tokio::sync::mpsc;
 
 use super::attempt::{Attempt, Ended, STOP_LIMIT};
@@ -88,6 +89,7 @@ impl JobMaster {
         if let Some(problem) = problem {
             return Err(self.invalid(problem));
         }
+        self.check_isolation()?;
         let description = self.graph.description(job.clone());
         let fingerprint = description.fingerprint();
         // R0. Before anything is asked of a broker: a directory that is in use or not ours ends it here.
@@ -428,6 +430,26 @@ impl JobMaster {
                 .downcast::<KafkaSourceDescription>()
                 .is_none_or(|description| description.bounded.is_some())
         })
+    }
+
+    /// A job reads committed records only: what a transaction wrote that is aborted later would be in state and output for good.
+    fn check_isolation(&self) -> Result<(), JobError> {
+        let sources = self.graph.sources().filter_map(|source| {
+            let source: Arc<KafkaSourceDescription> = source.downcast()?;
+            Some(source.config.isolation_level)
+        });
+        let sinks = self.graph.sinks().filter_map(|sink| {
+            let sink: Arc<KafkaSinkDescription> = sink.downcast()?;
+            Some(sink.config.isolation_level)
+        });
+        match sources.chain(sinks).any(|level| level == IsolationLevel::ReadUncommitted) {
+            false => Ok(()),
+            true => Err(JobError::Config(ConfigError::NotSupported {
+                name: "isolation.level".to_owned(),
+                value: "read_uncommitted".to_owned(),
+                reason: "a job reads committed records only, or what is aborted later would be in its state and output; leave it out",
+            })),
+        }
     }
 
     fn check_interval(&self, client: &KafkaClient) -> Result<(), JobError> {

@@ -127,8 +127,8 @@ pub struct ClientConfig {
     /// `auto.offset.reset`: where a member of a group starts without a committed position, or with one outside the log.
     /// Default latest.
     pub auto_offset_reset: OffsetReset,
-    /// `isolation.level`: which records members of groups see (KIP-98). Default `read_committed`; Kafka's own is
-    /// `read_uncommitted`.
+    /// `isolation.level`: which records members of groups see (KIP-98); a job of the engine takes `read_committed` only.
+    /// Default `read_committed`; Kafka's own is `read_uncommitted`.
     pub isolation_level: IsolationLevel,
     /// `fetch.min.bytes`: bytes that let a broker answer before `fetch.max.wait.ms` is over. Default 1.
     pub fetch_min_bytes: u32,

@@ -39,8 +39,9 @@ pub struct KafkaSource<D = ()> {
 }
 
 impl KafkaSource {
-    /// A source on the cluster of `config`. Reads committed records only, from the earliest, without end, unless told
-    /// otherwise; name [`topics`](Self::topics) and a format.
+    /// A source on the cluster of `config`, from the earliest, without end, unless told otherwise; name
+    /// [`topics`](Self::topics) and a format. It reads committed records only: a job with `isolation.level` set to
+    /// `read_uncommitted` is refused.
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
         let description = KafkaSourceDescription {
