@@ -186,7 +186,7 @@ impl StreamExecutionEnvironment {
         self
     }
 
-    /// Sets an option by its name in Flink's configuration:
+    /// Sets an option by its name in Flink's configuration (`docs/options.md` has defaults and bounds):
     ///
     /// | option | sets | value |
     /// | --- | --- | --- |

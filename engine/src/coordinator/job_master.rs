@@ -422,6 +422,14 @@ impl JobMaster {
                  any other at its checkpoint"
             );
         }
+        for property in ["linger.ms", "partitioner.ignore.keys"] {
+            if config.is_explicit(property) {
+                tracing::warn!(
+                    "{property} has no effect: a job's sink hands over full batches, and all of them at a barrier, \
+                     and puts keys where Java's client does"
+                );
+            }
+        }
     }
 
     fn is_bounded(&self) -> bool {

@@ -380,3 +380,57 @@ fn a_group_property_of_the_other_protocol_is_refused() {
     assert_eq!(invalid(&[consumer, ("group.remote.assignor", "uniform")]), None);
     assert_eq!(invalid(&[("session.timeout.ms", "3000")]), Some("heartbeat.interval.ms"));
 }
+
+#[test]
+fn the_document_lists_every_property_as_it_is() {
+    let document = include_str!("../../../docs/options.md");
+    let (_, chapter) = document.split_once("## Properties of Kafka clients").expect("the chapter");
+    let (mut section, mut listed) = ("", std::collections::BTreeMap::new());
+    for line in chapter.lines() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            section = heading;
+        } else if line.starts_with("| `") {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let name = cells[0].trim_matches('`');
+            assert!(listed.insert(name, (section, cells)).is_none(), "{name} is there twice");
+        }
+    }
+    for property in properties() {
+        let name = property.name;
+        let (section, cells) = listed.remove(name).unwrap_or_else(|| panic!("{name} is missing"));
+        match property.effect {
+            PropertyEffect::Honoured => assert_as_documented(name, &cells),
+            PropertyEffect::Ignored(reason) => {
+                assert_eq!((section, cells[1]), ("Taken, without effect", reason), "{name}");
+            }
+            PropertyEffect::Refused(reason) => {
+                assert_eq!((section, cells[1]), ("Refused", reason), "{name}");
+            }
+        }
+    }
+    for alias in property_aliases() {
+        let (section, cells) = listed.remove(alias.name).expect(alias.name);
+        assert_eq!((section, cells[1].trim_matches('`')), ("Other names", alias.property));
+    }
+    assert!(listed.is_empty(), "no such properties: {:?}", listed.keys());
+}
+
+/// Its default is what a new configuration has; its bounds are the last values that are taken.
+fn assert_as_documented(name: &str, cells: &[&str]) {
+    let [_, value, default, _] = cells[..] else { panic!("four cells of {name}: {cells:?}") };
+    if default.starts_with('`') {
+        let mut config = ClientConfig::new("a:9092");
+        config.set(name, default.trim_matches('`')).unwrap();
+        config.explicit.clear();
+        assert_eq!(config, ClientConfig::new("a:9092"), "the default of {name}");
+    }
+    let Some((_, bounds)) = value.split_once("from `") else { return };
+    let (least, rest) = bounds.split_once("` to `").expect("two bounds");
+    let most = rest.trim_end_matches('`');
+    let takes = |value: &str| ClientConfig::new("a:9092").set(name, value).is_ok();
+    assert!(takes(least) && takes(most), "{name} is {value}");
+    if let (Ok(least), Ok(most)) = (least.parse::<i128>(), most.parse::<i128>()) {
+        let beyond = [least - 1, most + 1];
+        assert!(!beyond.iter().any(|value| takes(&value.to_string())), "{name} is {value}");
+    }
+}
