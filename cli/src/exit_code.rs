@@ -102,3 +102,36 @@ fn of_send(error: &SendError) -> u8 {
         _ => UNAVAILABLE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// The numbers of the constants in a source file.
+    fn codes(source: &str) -> impl Iterator<Item = u8> + '_ {
+        let number = |line: &str| line.split_once(": u8 = ")?.1.strip_suffix(';')?.parse().ok();
+        source.lines().filter_map(number)
+    }
+
+    #[test]
+    fn the_readme_has_a_row_for_every_code() {
+        let engines = include_str!("../../engine/src/coordinator/exit.rs");
+        let mut used: BTreeSet<u8> =
+            codes(include_str!("exit_code.rs")).chain(codes(engines)).collect();
+        assert_eq!(used.len(), 11, "the form of the constants has changed: {used:?}");
+        // A panic, and signals as shells count them.
+        used.extend([101, 129, 130, 143]);
+        let (_, chapter) = include_str!("../../README.md").split_once("## Exit codes").expect("it");
+        let rows = chapter.lines().filter(|line| line.starts_with("| "));
+        let rows: Vec<Vec<&str>> =
+            rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect();
+        let documented: BTreeSet<u8> = rows
+            .iter()
+            .flat_map(|cells| cells[0].split(", ").filter_map(|code| code.parse().ok()))
+            .collect();
+        assert_eq!(documented, used);
+        let complete =
+            rows.iter().all(|cells| cells.len() == 3 && cells.iter().all(|it| !it.is_empty()));
+        assert!(complete, "each has a meaning and what to do next: {rows:?}");
+    }
+}

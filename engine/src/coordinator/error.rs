@@ -93,7 +93,9 @@ pub enum JobError {
     },
     /// The job had ended; there is nothing to go on with.
     #[error(
-        "job {job:?} has finished (checkpoint {checkpoint}); start it bounded to see that again, or give an empty state directory and another job name to run it anew"
+        "job {job:?} has finished (checkpoint {checkpoint}): its input and event time are at their end, so it does not read on; \
+         to do so take a savepoint of its directory (`millstream savepoint create --state-dir`) and begin from it in an empty one, \
+         to run it anew give an empty state directory and another job name"
     )]
     AlreadyFinished {
         /// Job name.

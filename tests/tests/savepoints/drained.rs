@@ -1,7 +1,7 @@
 //! A job that is drained: its sources end, its windows fire, and it has finished.
 
 use millstream_engine::JobError;
-use millstream_engine::checkpoint::{JobStatus, SavepointTrigger};
+use millstream_engine::checkpoint::{JobStatus, SavepointTrigger, savepoint_of_directory};
 use millstream_tests::wait::wait_until;
 
 use crate::job::{LIMIT, Program, Stage, events, stop};
@@ -70,4 +70,24 @@ fn a_stop_without_drain_leaves_windows_open_in_the_savepoint() {
     stop(job);
     // Each closed hour once, also the one that was open in the savepoint.
     assert_eq!(output(&stage), hours(0, 420));
+}
+
+/// As `--bounded` leaves it: nothing but its directory.
+#[test]
+fn a_job_that_has_finished_reads_on_from_a_savepoint_of_its_directory() {
+    let stage = Stage::new();
+    let job = stage.job(Program::Sums, 2, "state").start().unwrap();
+    stage.write(&events(0, 200));
+    stage.wait_for_rows(200);
+    job.stop_with_savepoint(stage.path("drained"), true).unwrap();
+    job.wait().unwrap();
+    let again = stage.job(Program::Sums, 2, "state").start().unwrap().wait().unwrap_err();
+    assert!(again.to_string().contains("savepoint create"), "{again}");
+    let target = stage.path("of-directory");
+    savepoint_of_directory(&stage.path("state"), &target, 0, None).unwrap();
+    let job = stage.job(Program::Sums, 3, "restored").from_savepoint(target).start().unwrap();
+    stage.write(&events(200, 400));
+    stage.wait_for_rows(400);
+    stop(job);
+    stage.assert_exactly_once(&events(0, 400));
 }
