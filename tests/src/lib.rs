@@ -3,6 +3,7 @@
 //! - [`flights`]: the flights job as a process, its data, and the expected answers.
 //! - [`keyed_state`]: a job with every kind of state and timers, and what it must write.
 //! - [`records`]: records written and read by our client, for comparison with Java's.
+//! - [`example`]: where a built example is.
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
 //! - [`Topics`]: topics of any cluster.
 //! - [`raw_producer`]: what no well-behaved client sends.
@@ -18,6 +19,7 @@
     reason = "a harness fails as the tests that use it do: at once, with the place"
 )]
 
+mod example;
 pub mod flights;
 mod folders;
 pub mod keyed_state;
@@ -29,6 +31,7 @@ mod topics;
 pub mod wait;
 pub mod wire;
 
+pub use example::example;
 pub use folders::copy_folder;
 pub use local_broker::LocalBroker;
 pub use topics::Topics;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use millstream_testcontainers::{GuardedCommand, GuardedProcess, Signal};
 
+use crate::example;
+
 /// Which query the job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
@@ -234,23 +236,4 @@ impl FlightsJob {
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
-}
-
-/// The path of an example that `cargo test --workspace` has built.
-///
-/// # Panics
-///
-/// If it was not built.
-#[must_use]
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("the test's own path");
-    // <target>/<profile>/deps/<test>
-    let profile = test.ancestors().nth(2).expect("a target folder");
-    let path = profile.join("examples").join(name);
-    assert!(
-        path.exists(),
-        "{} is missing; build it with: cargo build --example {name} --features fault-injection",
-        path.display()
-    );
-    path
 }

@@ -13,6 +13,7 @@ mod contents;
 mod crashes;
 mod drained;
 mod fixtures;
+mod guide;
 mod job;
 mod restored;
 mod taken;
