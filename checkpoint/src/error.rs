@@ -9,6 +9,7 @@ use crate::codec::FormatError;
 use crate::decide::StopReason;
 use crate::delta::{DeltaError, StateId};
 use crate::ids::{CheckpointRef, Fingerprint, JobName};
+use crate::io_advice::{next_step, next_step_of};
 
 /// The state directory could not be used.
 #[derive(Debug, Error)]
@@ -108,7 +109,7 @@ pub enum StateError {
     },
     /// An I/O error. After one on a write nothing more may be written: what is on disk is unknown
     /// until the next start reads it, and a failed fsync is never repeated.
-    #[error("{operation} failed for {}: {source}", path.display())]
+    #[error("{operation} failed for {}: {source}{}", path.display(), next_step(source))]
     Io {
         /// What was being done.
         operation: &'static str,
@@ -158,7 +159,7 @@ pub enum StoreError {
         place: String,
     },
     /// The backend failed; the process must end.
-    #[error("state store {place}: {operation} failed: {source}")]
+    #[error("state store {place}: {operation} failed: {source}{}", next_step_of(&**source))]
     Backend {
         /// The store's folder.
         place: String,

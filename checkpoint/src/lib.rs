@@ -52,6 +52,7 @@ mod directory;
 mod disk;
 mod error;
 mod ids;
+mod io_advice;
 mod job_description;
 mod layered_state;
 mod ledger_record;

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::codec::FormatError;
 use crate::ids::RandomError;
+use crate::io_advice::next_step;
 
 /// A request to a job's process failed, as opposed to one that was answered.
 #[derive(Debug, Error)]
@@ -60,7 +61,7 @@ pub enum ControlError {
         source: FormatError,
     },
     /// An I/O error.
-    #[error("{operation} failed for {}: {source}", path.display())]
+    #[error("{operation} failed for {}: {source}{}", path.display(), next_step(source))]
     Io {
         /// What was being done.
         operation: &'static str,

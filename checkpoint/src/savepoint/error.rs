@@ -10,6 +10,7 @@ use crate::codec::FormatError;
 use crate::delta::StateId;
 use crate::error::{StateError, StoreError};
 use crate::ids::{CheckpointRef, RandomError};
+use crate::io_advice::next_step;
 
 /// A savepoint could not be written, read, restored or deleted.
 #[derive(Debug, Error)]
@@ -37,7 +38,7 @@ pub enum SavepointError {
         unfinished: bool,
     },
     /// The manifest is damaged, or of another format version.
-    #[error("{}: {source}{}", path.display(), next_step(source))]
+    #[error("{}: {source}{}", path.display(), copy_or_version(source))]
     Manifest {
         /// The file.
         path: PathBuf,
@@ -115,7 +116,7 @@ pub enum SavepointError {
         path: PathBuf,
     },
     /// An I/O error.
-    #[error("{operation} failed for {}: {source}", path.display())]
+    #[error("{operation} failed for {}: {source}{}", path.display(), next_step(source))]
     Io {
         /// What was being done.
         operation: &'static str,
@@ -135,7 +136,7 @@ pub enum SavepointError {
     Random(#[from] RandomError),
 }
 
-fn next_step(source: &FormatError) -> &'static str {
+fn copy_or_version(source: &FormatError) -> &'static str {
     match source {
         FormatError::UnsupportedVersion { .. } => {
             "; restore it with the version of millstream that wrote it, and take a savepoint there that this one reads"
@@ -194,6 +195,6 @@ pub enum StateFileError {
         expected: u64,
     },
     /// The file could not be read.
-    #[error("reading failed: {0}")]
+    #[error("reading failed: {}{}", .0, next_step(.0))]
     Io(#[source] io::Error),
 }
