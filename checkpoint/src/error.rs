@@ -102,7 +102,7 @@ pub enum StateError {
         source: FormatError,
     },
     /// The disk is full. The checkpoint fails, the job can go on once there is room.
-    #[error("no space left for {}: free some space; nothing that was committed is lost, and the job goes on from there", path.display())]
+    #[error("no space left for {}: free some space; nothing that was committed is lost", path.display())]
     NoSpace {
         /// The file that was being written.
         path: PathBuf,
@@ -153,7 +153,9 @@ impl From<StopReason> for StateError {
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk is full.
-    #[error("no space left for the state store {place}")]
+    #[error(
+        "no space left for the state store {place}: free some space; nothing that was committed is lost"
+    )]
     NoSpace {
         /// The store's folder.
         place: String,

@@ -238,8 +238,10 @@ impl Attempt<'_> {
                 Ok(Ended::Stopped)
             }
             Some(RollBackReason::Producer(error)) => Err(self.standing.producer_error(error)),
-            Some(RollBackReason::NoSpace(error)) => Err(error.into()),
-            Some(RollBackReason::StoreFull(error)) => Err(error.into()),
+            // There may be room before the time for the stop is over.
+            Some(reason @ (RollBackReason::NoSpace(_) | RollBackReason::StoreFull(_))) => {
+                Ok(Ended::RolledBack(reason))
+            }
             Some(RollBackReason::TimedOut { checkpoint, limit, phase }) => {
                 Err(JobError::CheckpointTimeout { checkpoint, limit, phase })
             }
@@ -371,7 +373,7 @@ fn disk_full(error: StateError) -> Ended {
 }
 
 /// The last checkpoint did not come to its end before the process has to be gone.
-fn too_late(checkpoint: u64) -> JobError {
+pub(crate) fn too_late(checkpoint: u64) -> JobError {
     JobError::CheckpointTimeout {
         checkpoint,
         limit: STOP_LIMIT,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use millstream_checkpoint::{JobStatus, LayeredState, MemoryStore, StateError, StoreError};
 use millstream_protocol_client::surroundings::{fill_random, wall_time_ms};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
-use super::attempt::Ended;
+use super::attempt::{Ended, STOP_LIMIT, too_late};
 use super::checkpoint::RollBackReason;
 use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
@@ -36,6 +36,8 @@ struct Failures {
     same_record: SameRecord,
     /// In a row.
     failed_checkpoints: u32,
+    /// Why the last checkpoint failed, if it was for a full disk.
+    disk_full: Option<String>,
 }
 
 impl Failures {
@@ -46,6 +48,7 @@ impl Failures {
             backoff: RestartBackoff::new(strategy),
             same_record: SameRecord::default(),
             failed_checkpoints: 0,
+            disk_full: None,
         }
     }
 }
@@ -70,25 +73,49 @@ impl JobMaster {
         name: &str,
     ) -> Result<(), JobError> {
         let mut failures = Failures::new(self.graph.config().restart_strategy);
+        let ended = self.attempt_until_it_ends(standing, opened, name, &mut failures).await;
+        match (ended, failures.disk_full) {
+            // Whatever was under way when the time was over: this is what it was about.
+            (Err(error), Some(last)) if self.stop.is_overdue(STOP_LIMIT) && is_for_time(&error) => {
+                let checkpoint = standing.confirmed();
+                let error = JobError::StopOnFullDisk { checkpoint, limit: STOP_LIMIT, last };
+                Err(self.with_history(error))
+            }
+            (ended, _) => ended,
+        }
+    }
+
+    async fn attempt_until_it_ends(
+        &self,
+        standing: &mut Standing,
+        opened: &Opened,
+        name: &str,
+        failures: &mut Failures,
+    ) -> Result<(), JobError> {
         loop {
             let committed_before = self.monitor.snapshot().committed;
             let attempt = self.attempt(standing, opened, name, &mut failures.ran).await;
             if self.monitor.snapshot().committed > committed_before {
                 failures.failed_checkpoints = 0;
+                failures.disk_full = None;
             }
             let pause = match attempt {
                 Ok(AttemptEnd::Ended) => return Ok(()),
                 Ok(AttemptEnd::Again) => continue,
                 Ok(AttemptEnd::RolledBack(reason)) => {
+                    failures.disk_full = reason.is_disk_full().then(|| reason.text());
+                    if self.stop.is_overdue(STOP_LIMIT) {
+                        return Err(self.with_history(too_late(standing.confirmed() + 1)));
+                    }
                     if matches!(reason, RollBackReason::StoreFull(_)) {
                         self.open_store_again(standing).await?;
                     }
-                    match self.failed_checkpoint(&reason, &mut failures, standing) {
+                    match self.failed_checkpoint(&reason, failures, standing) {
                         Ok(pause) => pause,
-                        Err(error) => self.failed(error, &mut failures, standing).await?,
+                        Err(error) => self.failed(error, failures, standing).await?,
                     }
                 }
-                Err(error) => self.failed(error, &mut failures, standing).await?,
+                Err(error) => self.failed(error, failures, standing).await?,
             };
             crash_point(Step::RollbackBegun);
             let pausing = async {
@@ -96,12 +123,8 @@ impl JobMaster {
                 if mutant(Mutant::StuckAfterRollback) {
                     std::future::pending::<()>().await;
                 }
-                tokio::select! {
-                    biased;
-                    () = sleep(pause) => {}
-                    // The last checkpoint is taken by the attempt that follows.
-                    () = self.stop.requested() => {}
-                }
+                // After a request to stop the last checkpoint is taken by the attempt that follows.
+                self.stop.pause(pause).await;
                 Ok(())
             };
             self.in_time(pausing, standing.confirmed()).await?;
@@ -188,7 +211,11 @@ impl JobMaster {
                 "the transaction died; rolling back to the last committed checkpoint and replaying"
             ),
             RollBackReason::NoSpace(_) | RollBackReason::StoreFull(_) => {
-                tracing::error!("disk full, retrying: {}", reason.text());
+                let until = match self.stop.is_requested() {
+                    true => format!(" until {STOP_LIMIT:?} after the request to stop"),
+                    false => String::new(),
+                };
+                tracing::error!("disk full, retrying{until}: {}", reason.text());
             }
             RollBackReason::TimedOut { .. } => tracing::warn!(
                 "{}; rolling back to the last committed checkpoint and replaying",
@@ -270,7 +297,11 @@ impl JobMaster {
         if restarts.0.is_empty() {
             return error;
         }
-        let why = "no restart helps".to_owned();
+        let why = match self.stop.is_requested() {
+            true => "it was asked to stop",
+            false => "no restart helps",
+        };
+        let why = why.to_owned();
         JobError::GaveUp { why, restarts, source: Box::new(error) }
     }
 
@@ -302,14 +333,34 @@ impl JobMaster {
                     standing.store = store;
                     return Ok(());
                 }
-                Err(error) if self.stop.is_requested() => return Err(error),
+                Err(error) if self.stop.is_overdue(STOP_LIMIT) => return Err(error),
+                Err(error) if self.stop.is_requested() && !is_disk_full(&error) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     tracing::error!(%error, "the state store can not be opened, retrying");
-                    sleep(pause).await;
+                    self.stop.pause(pause).await;
                     pause = (pause * 2).min(ROLLBACK_BACKOFF_MAX);
                 }
             }
         }
+    }
+}
+
+/// Whether a job that was asked to stop ended by this only because its time was over, or because the disk still was full.
+fn is_for_time(error: &JobError) -> bool {
+    match error {
+        JobError::GaveUp { source, .. } => is_for_time(source),
+        JobError::CheckpointTimeout { .. } => true,
+        error => is_disk_full(error),
+    }
+}
+
+fn is_disk_full(error: &JobError) -> bool {
+    match error {
+        JobError::State(error) => error.is_no_space(),
+        JobError::Store(error) => matches!(error, StoreError::NoSpace { .. }),
+        _ => false,
     }
 }
 

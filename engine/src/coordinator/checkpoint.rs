@@ -49,6 +49,10 @@ pub(crate) enum RollBackReason {
 }
 
 impl RollBackReason {
+    pub(crate) fn is_disk_full(&self) -> bool {
+        matches!(self, Self::NoSpace(_) | Self::StoreFull(_))
+    }
+
     /// In one line.
     pub(crate) fn text(&self) -> String {
         match self {

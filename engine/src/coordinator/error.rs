@@ -129,6 +129,18 @@ pub enum JobError {
         /// What was being waited for.
         phase: &'static str,
     },
+    /// The disk was full when the job was asked to stop, and still was when the time for the stop was over.
+    #[error(
+        "no last checkpoint within {limit:?} of the request to stop, because the disk is full: {last}. What was committed up to checkpoint {checkpoint} is safe; free some space, and the next start goes on from there"
+    )]
+    StopOnFullDisk {
+        /// The last committed checkpoint.
+        checkpoint: u64,
+        /// The bound.
+        limit: Duration,
+        /// Why the last try failed.
+        last: String,
+    },
     /// More checkpoints in a row failed than may.
     #[error(
         "{failed} checkpoint{} failed, {tolerable} may (execution.checkpointing.tolerable-failed-checkpoints); the last one: {last}",

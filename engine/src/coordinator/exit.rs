@@ -64,6 +64,7 @@ impl JobError {
             | Self::Store(_)
             | Self::Stop(_)
             | Self::Resolution(_)
+            | Self::StopOnFullDisk { .. }
             | Self::StateDirNotEmpty { .. } => STATE,
             Self::Savepoint(error) => of_savepoint(error),
             Self::GaveUp { source, .. } => source.exit_code(),

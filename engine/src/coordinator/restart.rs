@@ -41,6 +41,12 @@ pub enum RestartKind {
     Failure,
 }
 
+impl RestartRecord {
+    fn is_like(&self, other: &Self) -> bool {
+        (self.kind, self.checkpoint, &self.reason) == (other.kind, other.checkpoint, &other.reason)
+    }
+}
+
 impl fmt::Display for RestartRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -63,10 +69,30 @@ impl fmt::Display for RestartRecord {
 pub struct RestartHistory(pub Vec<RestartRecord>);
 
 impl fmt::Display for RestartHistory {
+    /// Records that are alike share a line; the first lines and the last ones are said, so that the cause and the end are
+    /// seen and the text stays short.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|record| write!(f, "\n  {record}"))
+        let runs: Vec<&[RestartRecord]> = self.0.chunk_by(|one, next| one.is_like(next)).collect();
+        let left_out = runs.len().saturating_sub(FIRST_LINES + LAST_LINES);
+        for (number, run) in runs.iter().enumerate() {
+            if left_out > 0 && number == FIRST_LINES {
+                write!(f, "\n  ({left_out} more)")?;
+            }
+            if (FIRST_LINES..FIRST_LINES + left_out).contains(&number) {
+                continue;
+            }
+            let [first, rest @ ..] = *run else { continue };
+            write!(f, "\n  {first}")?;
+            if let Some(last) = rest.last() {
+                write!(f, " ({} times, last {})", run.len(), Utc(last.at_ms))?;
+            }
+        }
+        Ok(())
     }
 }
+
+const FIRST_LINES: usize = 3;
+const LAST_LINES: usize = 7;
 
 /// How many records are kept; a job that restarts for weeks must not grow by it.
 pub(crate) const RESTARTS_KEPT: usize = 100;

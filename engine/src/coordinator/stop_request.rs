@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream_protocol_client::Producer;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// A request to stop, made at most once and seen by everybody who asks later.
 #[derive(Clone, Debug)]
@@ -17,6 +17,9 @@ pub(crate) struct StopRequest {
 
 /// How long a process that is told to end at once may try to leave no transaction open.
 const ABANDON_LIMIT: Duration = Duration::from_secs(1);
+
+/// Longest pause between two tries of a job that was asked to stop.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl StopRequest {
     pub(crate) fn new() -> Self {
@@ -33,6 +36,25 @@ impl StopRequest {
     /// Whether it was made.
     pub(crate) fn is_requested(&self) -> bool {
         self.requested_at.borrow().is_some()
+    }
+
+    /// Whether it was made at least `limit` ago.
+    pub(crate) fn is_overdue(&self, limit: Duration) -> bool {
+        self.requested_at.borrow().is_some_and(|at| at.elapsed() >= limit)
+    }
+
+    /// Waits for `pause` before something is tried again. A request ends the pause; who comes after it still waits, up to
+    /// [`PAUSE_MAX`], so that what fails again and again is not tried without a breath until the time for the stop is over.
+    pub(crate) async fn pause(&self, pause: Duration) {
+        if self.is_requested() {
+            sleep(pause.min(PAUSE_MAX)).await;
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = sleep(pause) => {}
+            () = self.requested() => {}
+        }
     }
 
     /// Waits for the request.
@@ -70,5 +92,35 @@ impl StopRequest {
                 "no answer from the coordinator: the open transaction holds back readers until transaction.timeout.ms"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    async fn lasts(stop: &StopRequest, pause: Duration) -> Duration {
+        let begun = Instant::now();
+        stop.pause(pause).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_kept_by_a_job_that_is_to_stop_but_not_for_long() {
+        let stop = StopRequest::new();
+        assert_eq!(lasts(&stop, 5 * SECOND).await.as_secs(), 5);
+        let (during, ()) = tokio::join!(lasts(&stop, 5 * SECOND), async {
+            sleep(2 * SECOND).await;
+            stop.request();
+        });
+        assert_eq!(during.as_secs(), 2);
+        assert!(!stop.is_overdue(3 * SECOND));
+        // From then on: never longer than a second, never none at all.
+        assert_eq!(lasts(&stop, 5 * SECOND).await.as_secs(), 1);
+        assert_eq!(lasts(&stop, SECOND / 2).await.as_millis() / 100, 5);
+        sleep(2 * SECOND).await;
+        assert!(stop.is_overdue(3 * SECOND) && !stop.is_overdue(10 * SECOND));
     }
 }

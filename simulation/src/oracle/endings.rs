@@ -126,7 +126,7 @@ fn disk_error_is_planned(error: &JobError, plan: &Plan) -> bool {
             (full && error.is_no_space())
                 || (fails && matches!(error, StateError::Io { .. } | StateError::Poisoned { .. }))
         }
-        JobError::Store(StoreError::NoSpace { .. }) => full,
+        JobError::Store(StoreError::NoSpace { .. }) | JobError::StopOnFullDisk { .. } => full,
         JobError::GaveUp { source, .. } => disk_error_is_planned(source, plan),
         _ => false,
     }

@@ -165,3 +165,34 @@ fn a_record_of_a_restart_says_when_what_and_why_in_one_line() {
         assert_eq!(Utc(ms).to_string(), text);
     }
 }
+
+#[test]
+fn a_history_of_any_length_is_told_in_a_few_lines() {
+    let record = |second: i64, reason: String| RestartRecord {
+        at_ms: 1_709_210_096_789 + second * 1000,
+        kind: RestartKind::FailedCheckpoint,
+        checkpoint: 60,
+        reason,
+        delay: Duration::from_secs(5),
+    };
+    let full = |seconds: std::ops::Range<i64>| {
+        seconds.map(|second| record(second, "disk full".to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(RestartHistory(Vec::new()).to_string(), "");
+    let alike = RestartHistory(full(0..57)).to_string();
+    assert_eq!(
+        alike,
+        "\n  2024-02-29T12:34:56Z rolled back to checkpoint 60 after 5s: disk full (57 times, last 2024-02-29T12:35:52Z)"
+    );
+    let different = |count| {
+        let records = (0..count).map(|number| record(number, format!("reason {number}")));
+        RestartHistory(records.collect()).to_string()
+    };
+    assert_eq!(different(10).lines().count(), 1 + 10);
+    let many = different(100);
+    assert_eq!(many.lines().count(), 1 + 3 + 1 + 7, "{many}");
+    for part in ["reason 2\n", "(90 more)", "reason 93\n", "reason 99"] {
+        assert!(many.contains(part), "{part}: {many}");
+    }
+    assert!(!many.contains("reason 92"), "{many}");
+}
