@@ -68,7 +68,8 @@ mod format_tests;
 
 pub use codec::{FormatError, STRING_BYTES_MAX};
 pub use control::{
-    ControlAnswer, ControlClient, ControlError, ControlRequest, ControlServer, SavepointTaken,
+    ControlAnswer, ControlClaim, ControlClient, ControlError, ControlRequest, ControlServer,
+    SavepointTaken,
 };
 pub use decide::{
     Decision, Facts, FencedReason, GivenUp, LedgerFact, LedgerPlace, Look, MAX_FAILED_TAKEOVERS,
@@ -106,8 +107,9 @@ pub use restored::Restored;
 pub use savepoint::{
     IncompatibleSavepoint, NotRestored, RestorePlan, RestoreReport, SAVEPOINT_FILE, SavedState,
     Savepoint, SavepointCut, SavepointError, SavepointId, SavepointManifest, SavepointTrigger,
-    SchemaDifference, StateFileEntries, StateFileError, delete_savepoint, is_unfinished_savepoint,
-    plan_restore, restore_states, savepoint_of_directory, state_file_name, write_savepoint,
+    SchemaDifference, StateFileEntries, StateFileError, check_savepoint_target, delete_savepoint,
+    is_unfinished_savepoint, not_a_savepoint, plan_restore, restore_states, savepoint_of_directory,
+    state_file_name, write_savepoint,
 };
 pub use store::{
     FjallOptions, FjallStore, KeyRange, MemoryStore, StateStore, StoreScan, VerifiedFiles,

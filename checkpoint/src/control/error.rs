@@ -24,7 +24,7 @@ pub enum ControlError {
     },
     /// A process holds it that serves no requests.
     #[error(
-        "process {process} holds {} and serves no requests: it is starting or ending, or is a tool or another version of millstream; try again in a moment",
+        "process {process} holds {} and serves no requests: it is starting or ending, is a tool or another version of millstream, or can not write to the folder control/ there, which a job says in its log: try again in a moment",
         directory.display()
     )]
     NotServing {

@@ -15,10 +15,10 @@ pub(super) const BYTES_MAX: usize = 16 << 10;
 pub(super) const FOLDER: &str = "control";
 pub(super) const SERVER: &str = "SERVER";
 const REQUEST: &str = ".request";
-const ANSWER: &str = ".answer";
+pub(super) const ANSWER: &str = ".answer";
 
 /// Which process serves requests, and which request it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RequestName(pub(super) Nonce);
 
 impl RequestName {

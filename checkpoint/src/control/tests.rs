@@ -29,7 +29,7 @@ fn a_request_is_served_once_and_answered() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let _lock = directory(&state);
-    let server = ControlServer::open(&state).unwrap();
+    let mut server = ControlServer::open(&state).unwrap();
     let target = folder.path().join("sp");
     let client = ControlClient::ask(&state, SavepointTrigger::Stop, &target).unwrap();
     assert_eq!(client.poll().unwrap(), None);
@@ -38,6 +38,8 @@ fn a_request_is_served_once_and_answered() {
     assert_eq!((request.trigger, &request.target), (SavepointTrigger::Stop, &target));
     assert_eq!(server.requests().unwrap(), []);
     assert_eq!(client.poll().unwrap(), None);
+    assert!(client.is_waiting() && server.claim(request).take().unwrap() && !client.is_waiting());
+    assert!(!server.claim(request).take().unwrap(), "it is taken once");
     server.answer(request, &taken()).unwrap();
     // Also if the process ends before the answer is read.
     drop(server);
@@ -61,11 +63,17 @@ fn whoever_asks_nobody_is_told_so() {
     // The next process in the same place: it neither serves the request nor lets the one who asked wait.
     drop((server, lock));
     let lock = directory(&state);
-    let ended = request.poll().unwrap_err();
+    let ended = loop {
+        match request.poll() {
+            Ok(answer) => assert_eq!(answer, None),
+            Err(error) => break error,
+        }
+        std::thread::yield_now();
+    };
     assert!(matches!(ended, ControlError::Ended { .. }), "{ended}");
     let late = ControlServer::open(&state).unwrap();
     let stale = ask().unwrap();
-    let other = ControlServer::open(&state).unwrap();
+    let mut other = ControlServer::open(&state).unwrap();
     let late_request = state.join("control").join(stale.request.name.request());
     fs::write(&late_request, stale.request.encode().unwrap()).unwrap();
     assert_eq!(other.requests().unwrap(), []);
@@ -76,11 +84,84 @@ fn whoever_asks_nobody_is_told_so() {
 }
 
 #[test]
+fn a_request_that_was_withdrawn_is_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let _lock = directory(&state);
+    let mut server = ControlServer::open(&state).unwrap();
+    let ask = || ControlClient::ask(&state, SavepointTrigger::Stop, &folder.path().join("sp"));
+    // Before the process has looked, as while it is stopped.
+    let early = ask().unwrap();
+    assert!(early.withdraw().unwrap());
+    assert!(!early.withdraw().unwrap());
+    assert_eq!(server.requests().unwrap(), []);
+    // While it waits behind others.
+    let late = ask().unwrap();
+    let requests = server.requests().unwrap();
+    assert!(late.withdraw().unwrap());
+    assert!(!server.claim(&requests[0]).take().unwrap());
+    // After it was begun it can not be withdrawn.
+    let taken_up = ask().unwrap();
+    let requests = server.requests().unwrap();
+    assert!(server.claim(&requests[0]).take().unwrap());
+    assert!(!taken_up.withdraw().unwrap());
+    // Its answer goes once nobody comes for it.
+    server.answer(&requests[0], &taken()).unwrap();
+    let answer = state.join("control").join(requests[0].name.answer());
+    server.requests().unwrap();
+    assert!(answer.exists());
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3601);
+    fs::File::options().write(true).open(&answer).unwrap().set_modified(long_ago).unwrap();
+    server.requests().unwrap();
+    assert!(!answer.exists());
+    // Or at the next start.
+    fs::write(&answer, "left").unwrap();
+    drop(server);
+    let _next = ControlServer::open(&state).unwrap();
+    assert!(!answer.exists());
+}
+
+#[test]
+fn a_server_file_that_is_missing_or_damaged_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let _lock = directory(&state);
+    let control = state.join("control");
+    fs::write(&control, "no folder").unwrap();
+    let mut server = ControlServer::new(&state).unwrap();
+    let error = server.requests().unwrap_err().to_string();
+    assert!(error.contains("file where a folder has to be"), "{error}");
+    fs::remove_file(&control).unwrap();
+    type Spoil = fn(&Path);
+    let spoil: [(&str, Spoil); 4] = [
+        ("the first start", |_| ()),
+        ("missing", |control| fs::remove_file(control.join("SERVER")).unwrap()),
+        ("without its folder", |control| fs::remove_dir_all(control).unwrap()),
+        ("garbage", |control| fs::write(control.join("SERVER"), "garbage").unwrap()),
+    ];
+    let ask = || ControlClient::ask(&state, SavepointTrigger::Live, &folder.path().join("sp"));
+    for (what, spoil) in spoil {
+        spoil(&control);
+        ask().unwrap_err();
+        assert_eq!(server.requests().unwrap(), [], "{what}");
+        let request = ask().unwrap();
+        assert_eq!(server.requests().unwrap().len(), 1, "{what}");
+        // Who waits is not told meanwhile that nobody serves.
+        fs::write(control.join("SERVER"), "garbage").unwrap();
+        assert_eq!(request.poll().unwrap(), None, "{what}");
+        fs::remove_file(control.join("SERVER")).unwrap();
+        assert_eq!(request.poll().unwrap(), None, "{what}");
+        assert_eq!(server.requests().unwrap(), [], "{what}");
+        assert_eq!(request.poll().unwrap(), None, "{what}");
+    }
+}
+
+#[test]
 fn what_is_no_request_is_removed_and_never_served() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let _lock = directory(&state);
-    let server = ControlServer::open(&state).unwrap();
+    let mut server = ControlServer::open(&state).unwrap();
     let client =
         ControlClient::ask(&state, SavepointTrigger::Drain, &folder.path().join("sp")).unwrap();
     let control = state.join("control");

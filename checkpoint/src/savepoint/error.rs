@@ -29,13 +29,30 @@ pub enum SavepointError {
         path: PathBuf,
     },
     /// There is no savepoint.
-    #[error("{} is not a savepoint: there is no file SAVEPOINT in it{}", path.display(),
-        if *unfinished { "; it is what is left of one that was not finished, `millstream savepoint delete` removes it" } else { "" })]
+    #[error("{} is not a savepoint: {}", path.display(), match (missing, unfinished) {
+        (true, _) => "there is no such folder; `millstream savepoint list FOLDER` shows those that there are",
+        (_, true) => "there is no file SAVEPOINT in it; it is what is left of one that was not finished, `millstream savepoint delete` removes it",
+        _ => "there is no file SAVEPOINT in it",
+    })]
     NotASavepoint {
         /// The folder.
         path: PathBuf,
-        /// Its name says that writing it was begun.
+        /// There is no such folder.
+        missing: bool,
+        /// It is there, and its name says that writing it was begun.
         unfinished: bool,
+    },
+    /// A savepoint has to outlive the state directory, whose files are the job's alone.
+    #[error(
+        "{} is inside the state directory {}: a savepoint lies beside it or elsewhere, so that it is there when the directory is not; give another path",
+        path.display(),
+        directory.display()
+    )]
+    InsideStateDirectory {
+        /// The target.
+        path: PathBuf,
+        /// The state directory.
+        directory: PathBuf,
     },
     /// The manifest is damaged, or of another format version.
     #[error("{}: {source}{}", path.display(), copy_or_version(source))]

@@ -17,6 +17,7 @@ mod reader;
 mod restore;
 mod schema_difference;
 mod state_file;
+mod target;
 mod writer;
 
 use std::fmt;
@@ -25,9 +26,12 @@ pub use compatibility::{IncompatibleSavepoint, NotRestored, RestorePlan, plan_re
 pub use error::{SavepointError, StateFileError};
 pub use manifest::{SavedState, SavepointManifest, SavepointTrigger, state_file_name};
 pub use of_directory::savepoint_of_directory;
-pub use reader::{Savepoint, StateFileEntries, delete_savepoint, is_unfinished_savepoint};
+pub use reader::{
+    Savepoint, StateFileEntries, delete_savepoint, is_unfinished_savepoint, not_a_savepoint,
+};
 pub use restore::{RestoreReport, restore_states};
 pub use schema_difference::SchemaDifference;
+pub use target::check_savepoint_target;
 pub use writer::{SavepointCut, write_savepoint};
 
 use crate::ids::RandomError;

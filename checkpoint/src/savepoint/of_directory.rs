@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::writer::{SavepointCut, write_savepoint};
-use super::{SavepointError, SavepointManifest, SavepointTrigger};
+use super::{SavepointError, SavepointManifest, SavepointTrigger, check_savepoint_target};
 use crate::decide::{StoreFacts, replay_plan};
 use crate::directory::{Inspection, LocalState, StateDirectory, replay};
 use crate::disk::RealDisk;
@@ -27,6 +27,7 @@ pub fn savepoint_of_directory(
     created_ms: i64,
     committed: Option<CheckpointRef>,
 ) -> Result<SavepointManifest, SavepointError> {
+    check_savepoint_target(path, target)?;
     let no_state = |reason| SavepointError::NoState { directory: path.to_owned(), reason };
     // A look before anything is created or locked.
     let inspection = Inspection::of(&RealDisk, path)?;

@@ -1,6 +1,6 @@
 //! Reads, verifies and deletes savepoints.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -158,15 +158,13 @@ pub fn is_unfinished_savepoint(path: &Path) -> bool {
 ///
 /// [`SavepointError::NotASavepoint`], [`SavepointError::Io`]. A damaged manifest is no reason not to delete.
 pub fn delete_savepoint(disk: &dyn Disk, path: &Path) -> Result<usize, SavepointError> {
-    let unfinished = is_unfinished_savepoint(path);
-    let not_one = || SavepointError::NotASavepoint { path: path.to_owned(), unfinished };
     let names = match disk.list(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_one()),
+        Err(error) if is_missing(&error) => return Err(not_a_savepoint(disk, path)),
         listed => listed.map_err(io_error("listing", path))?,
     };
     let has_manifest = names.iter().any(|name| name == SAVEPOINT_FILE);
-    if !has_manifest && !unfinished {
-        return Err(not_one());
+    if !has_manifest && !is_unfinished_savepoint(path) {
+        return Err(not_a_savepoint(disk, path));
     }
     let remove = |name: &str| {
         let file = path.join(name);
@@ -193,6 +191,18 @@ pub fn delete_savepoint(disk: &dyn Disk, path: &Path) -> Result<usize, Savepoint
     Ok(removed)
 }
 
+/// The error for a path that holds no savepoint: what is there instead, and what to do.
+#[must_use]
+pub fn not_a_savepoint(disk: &dyn Disk, path: &Path) -> SavepointError {
+    let missing = disk.list(path).is_err_and(|error| is_missing(&error));
+    let unfinished = !missing && is_unfinished_savepoint(path);
+    SavepointError::NotASavepoint { path: path.to_owned(), missing, unfinished }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 fn is_state_file(name: &str) -> bool {
     let number = name.strip_prefix("state-").and_then(|name| name.strip_suffix(".data"));
     number.and_then(|number| number.parse().ok()).is_some_and(|n| state_file_name(n) == name)
@@ -200,17 +210,11 @@ fn is_state_file(name: &str) -> bool {
 
 fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<SavepointManifest, SavepointError> {
     let file = path.join(SAVEPOINT_FILE);
-    let not_one = || SavepointError::NotASavepoint {
-        path: path.to_owned(),
-        unfinished: is_unfinished_savepoint(path),
-    };
     let opened = match disk.open(&file) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            None
-        }
+        Err(error) if is_missing(&error) => None,
         opened => opened.map_err(io_error("opening", &file))?,
     };
-    let (reader, bytes) = opened.ok_or_else(not_one)?;
+    let (reader, bytes) = opened.ok_or_else(|| not_a_savepoint(disk, path))?;
     let damaged = |source| SavepointError::Manifest { path: file.clone(), source };
     let limit = SavepointManifest::BYTES_MAX as u64;
     if bytes > limit {

@@ -318,6 +318,11 @@ fn only_a_savepoint_is_deleted_and_only_its_own_files() {
     assert!(matches!(opened, Err(SavepointError::NotASavepoint { unfinished: true, .. })));
     assert_eq!(delete_savepoint(&disk, left).unwrap(), 1);
     assert!(disk.list(left).is_err());
+    let gone = delete_savepoint(&disk, left).unwrap_err();
+    let SavepointError::NotASavepoint { missing: true, unfinished: false, .. } = &gone else {
+        panic!("{gone:?}")
+    };
+    assert!(gone.to_string().contains("there is no such folder"), "{gone}");
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn refuse_existing(disk: &dyn Disk, target: &Path) -> Result<(), SavepointError>
             Err(_) => Err(io_error("creating the folder", target)(error)),
             Ok(_) => Err(SavepointError::AlreadyExists { path: target.to_owned() }),
         },
-        _ => Err(SavepointError::AlreadyExists { path: target.to_owned() }),
+        Err(error) => Err(io_error("looking at", target)(error)),
+        Ok(_) => Err(SavepointError::AlreadyExists { path: target.to_owned() }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `millstream checkpoint …`, `millstream savepoint …`, `millstream ledger …`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -121,6 +122,15 @@ pub(crate) struct SavepointTriggerArguments {
     /// End the sources first, so that event time comes to its end and all windows fire
     #[arg(long, requires = "stop")]
     pub(crate) drain: bool,
+
+    /// Wait for so long; what the job has not begun with by then is withdrawn, as it is by Ctrl-C
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = humantime::parse_duration
+    )]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Clone, Debug, Args)]

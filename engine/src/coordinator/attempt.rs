@@ -161,6 +161,9 @@ impl Attempt<'_> {
 
     /// Takes a savepoint between two checkpoints. Gives how the attempt ended, if it did.
     async fn serve(&mut self, request: SavepointRequest) -> Result<Option<Ended>, JobError> {
+        let Some(request) = request.begin(self.standing.directory.path()) else {
+            return Ok(None);
+        };
         let kind = match request.then {
             AfterSavepoint::GoOn => CheckpointKind::Checkpoint,
             AfterSavepoint::Stop => CheckpointKind::Suspend,

@@ -58,12 +58,18 @@ pub enum JobError {
     Savepoint(#[from] SavepointError),
     /// The job ended, by an error or by itself, before it came to the savepoint.
     #[error(
-        "no savepoint was written to {}: the job has ended; `millstream savepoint create --state-dir` takes one of what it has left",
-        target.display()
+        "no savepoint was written to {}: {}",
+        target.display(),
+        match holder {
+            None => "the job has ended; `millstream savepoint create --state-dir` takes one of what it has left".to_owned(),
+            Some(process) => format!("the job could not begin, since process {process} holds its state directory; `millstream savepoint trigger --state-dir` asks that process for one"),
+        }
     )]
     SavepointNotTaken {
         /// Where it was to be.
         target: std::path::PathBuf,
+        /// Process id of another process that holds the state directory, if that is why.
+        holder: Option<String>,
     },
     /// A savepoint is to be restored into a directory that holds other state.
     #[error(

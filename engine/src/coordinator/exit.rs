@@ -19,7 +19,7 @@ pub(super) const DATA: u8 = 65;
 pub(super) const NO_INPUT: u8 = 66;
 const UNAVAILABLE: u8 = 69;
 const BUG: u8 = 70;
-const STATE: u8 = 73;
+pub(super) const STATE: u8 = 73;
 const FENCED: u8 = 76;
 const CONFIG: u8 = 78;
 
@@ -117,7 +117,6 @@ fn own_code(error: &(dyn Error + 'static)) -> Option<u8> {
 fn of_savepoint(error: &SavepointError) -> u8 {
     match error {
         SavepointError::NotASavepoint { .. } => NO_INPUT,
-        SavepointError::AlreadyExists { .. } | SavepointError::NotAName { .. } => CONFIG,
         _ => STATE,
     }
 }

@@ -9,7 +9,7 @@ use super::job_master::JobMaster;
 use super::monitor::JobMonitor;
 use super::restart::RestartRecord;
 use super::restore::RestoreRequest;
-use super::savepoint::{self, AfterSavepoint, SavepointDesk};
+use super::savepoint::{AfterSavepoint, SavepointDesk};
 use super::signals::ShutdownSignals;
 use super::statistics::CheckpointStatistics;
 use super::stop_request::StopRequest;
@@ -110,7 +110,7 @@ impl Job {
             .name("job-master".to_owned())
             .spawn(move || {
                 let ended = self.block(master_monitor, master_stop, desk.clone());
-                desk.close();
+                desk.close_after(&ended);
                 ended
             })
             .map_err(|source| JobError::System {
@@ -217,8 +217,7 @@ impl JobHandle {
     /// [`JobError::Savepoint`] if it could not be written, which does not hurt the job; [`JobError::SavepointNotTaken`] if the
     /// job ended before it came to it.
     pub fn savepoint(&self, target: impl AsRef<Path>) -> Result<SavepointManifest, JobError> {
-        let target = target.as_ref();
-        savepoint::wait(&self.savepoints.ask(target, AfterSavepoint::GoOn), target)
+        self.savepoints.take(target.as_ref(), AfterSavepoint::GoOn)
     }
 
     /// Takes a last checkpoint, writes it as a savepoint into the new folder `target`, ends the job, and waits until all of
@@ -238,9 +237,8 @@ impl JobHandle {
         target: impl AsRef<Path>,
         drain: bool,
     ) -> Result<SavepointManifest, JobError> {
-        let target = target.as_ref();
         let then = if drain { AfterSavepoint::DrainAndStop } else { AfterSavepoint::Stop };
-        savepoint::wait(&self.savepoints.ask(target, then), target)
+        self.savepoints.take(target.as_ref(), then)
     }
 
     /// Whether the job has ended, so that [`wait`](Self::wait) would not wait.

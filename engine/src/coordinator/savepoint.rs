@@ -1,13 +1,14 @@
 //! Savepoints of a running job: asked for from any thread, cut between two checkpoints, written off the path of both.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_checkpoint::{
     Disk, JobDescription, LayeredState, Meta, SavepointCut, SavepointId, SavepointManifest,
-    SavepointTrigger, write_savepoint,
+    SavepointTrigger, StateError, check_savepoint_target, write_savepoint,
 };
 use millstream_protocol_client::surroundings::{block_in_place, spawn_blocking, wall_time_ms};
 use tokio::sync::Notify;
@@ -28,6 +29,8 @@ pub(crate) struct SavepointDesk {
 struct Waiting {
     requests: VecDeque<SavepointRequest>,
     closed: bool,
+    /// Process id of the one that holds the state directory, so that this job could not begin.
+    holder: Option<String>,
 }
 
 /// What becomes of the job.
@@ -44,23 +47,61 @@ pub(crate) enum AfterSavepoint {
 pub(crate) struct SavepointRequest {
     target: PathBuf,
     pub(crate) then: AfterSavepoint,
+    /// Asked when it is begun, if it may be withdrawn until then.
+    claim: Option<Claim>,
     // One answer, for one thread that waits; without one it learns that the job has ended.
     answer: SyncSender<Result<SavepointManifest, JobError>>,
 }
 
+/// Tells whether a request still stands.
+pub(crate) struct Claim(Box<dyn FnOnce() -> bool + Send>);
+
+impl Claim {
+    pub(crate) fn new(stands: impl FnOnce() -> bool + Send + 'static) -> Self {
+        Self(Box::new(stands))
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Claim")
+    }
+}
+
 impl SavepointDesk {
-    /// Leaves a request; the answer comes through the receiver, which is disconnected if the job ends before.
+    /// Leaves a request that stands if `claim` says so when it is begun. The answer comes through the receiver, which is
+    /// disconnected if the job ends before, or if it no longer stands.
+    pub(crate) fn ask_if(
+        &self,
+        target: &Path,
+        then: AfterSavepoint,
+        claim: Claim,
+    ) -> Receiver<Result<SavepointManifest, JobError>> {
+        self.leave(target, then, Some(claim))
+    }
+
+    /// Leaves a request that stands.
+    #[cfg(feature = "simulation")]
     pub(crate) fn ask(
         &self,
         target: &Path,
         then: AfterSavepoint,
+    ) -> Receiver<Result<SavepointManifest, JobError>> {
+        self.leave(target, then, None)
+    }
+
+    fn leave(
+        &self,
+        target: &Path,
+        then: AfterSavepoint,
+        claim: Option<Claim>,
     ) -> Receiver<Result<SavepointManifest, JobError>> {
         let (answer, answered) = sync_channel(1);
         // The job's process may have another folder than the thread that asks, one day.
         let target = std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
         let mut waiting = self.lock();
         if !waiting.closed {
-            waiting.requests.push_back(SavepointRequest { target, then, answer });
+            waiting.requests.push_back(SavepointRequest { target, then, claim, answer });
         }
         drop(waiting);
         self.arrived.notify_one();
@@ -85,9 +126,39 @@ impl SavepointDesk {
 
     /// The job has ended: whoever waits, or asks later, is told so.
     pub(crate) fn close(&self) {
+        self.close_with(None);
+    }
+
+    /// The same of a job that may have ended because another process holds its state directory.
+    pub(crate) fn close_after(&self, ended: &Result<(), JobError>) {
+        self.close_with(match ended {
+            Err(JobError::State(StateError::InUse { holder, .. })) => Some(holder.clone()),
+            _ => None,
+        });
+    }
+
+    fn close_with(&self, holder: Option<String>) {
         let mut waiting = self.lock();
+        waiting.holder = holder.or(waiting.holder.take());
         waiting.closed = true;
         waiting.requests.clear();
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn take(
+        &self,
+        target: &Path,
+        then: AfterSavepoint,
+    ) -> Result<SavepointManifest, JobError> {
+        self.leave(target, then, None).recv().unwrap_or_else(|_| Err(self.not_taken(target)))
+    }
+
+    /// The answer of a job that has ended without one.
+    pub(crate) fn not_taken(&self, target: &Path) -> JobError {
+        JobError::SavepointNotTaken {
+            target: target.to_owned(),
+            holder: self.lock().holder.clone(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -96,6 +167,22 @@ impl SavepointDesk {
 }
 
 impl SavepointRequest {
+    /// Before anything is done for it: one that can not be served is answered here, and `None` is given.
+    pub(crate) fn begin(mut self, state_directory: &Path) -> Option<Self> {
+        if let Some(Claim(stands)) = self.claim.take()
+            && !block_in_place(stands)
+        {
+            return None;
+        }
+        match block_in_place(|| check_savepoint_target(state_directory, &self.target)) {
+            Ok(()) => Some(self),
+            Err(error) => {
+                self.answer(Err(error.into()));
+                None
+            }
+        }
+    }
+
     /// Cuts the state as it is confirmed now, at the checkpoint of `meta`, and writes it; gives whether that succeeded, once
     /// it did. The one who asked is answered in any case.
     pub(crate) async fn take(
@@ -190,13 +277,4 @@ impl SavepointRequest {
         let _ = self.answer.send(answer);
         well
     }
-}
-
-/// Waits for the answer to a request.
-pub(crate) fn wait(
-    answered: &Receiver<Result<SavepointManifest, JobError>>,
-    target: &Path,
-) -> Result<SavepointManifest, JobError> {
-    let ended = || Err(JobError::SavepointNotTaken { target: target.to_owned() });
-    answered.recv().unwrap_or_else(|_| ended())
 }

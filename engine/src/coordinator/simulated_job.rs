@@ -121,7 +121,8 @@ impl SavepointAnswer {
             Ok(answer) => Some(answer),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => {
-                Some(Err(JobError::SavepointNotTaken { target: self.target.clone() }))
+                let target = self.target.clone();
+                Some(Err(JobError::SavepointNotTaken { target, holder: None }))
             }
         }
     }

@@ -73,7 +73,22 @@ fn whoever_waits_for_a_savepoint_of_a_job_that_ends_is_told() {
     let late = job.savepoint(&target);
     assert!(matches!(&late, Err(JobError::SavepointNotTaken { .. })), "{late:?}");
     assert!(!target.exists());
+    assert!(late.unwrap_err().to_string().contains("savepoint create"));
     job.wait().unwrap();
+}
+
+#[test]
+fn whoever_waits_for_a_savepoint_of_a_job_whose_directory_is_in_use_is_told_who_has_it() {
+    let stage = Stage::new();
+    let first = stage.job(Program::Sums, 1, "state").start().unwrap();
+    wait_until("the job runs", LIMIT, || first.monitor().snapshot().phase == Phase::Running);
+    let second = stage.job(Program::Sums, 1, "state").start().unwrap();
+    wait_until("the second has ended", LIMIT, || second.is_finished());
+    let refused = second.savepoint(stage.path("sp")).unwrap_err().to_string();
+    let holder = format!("process {} holds", std::process::id());
+    assert!(refused.contains(&holder) && refused.contains("savepoint trigger"), "{refused}");
+    second.wait().unwrap_err();
+    stop(first);
 }
 
 /// The reader in Python knows the format from `docs/state.md` alone.

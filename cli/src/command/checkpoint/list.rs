@@ -8,12 +8,14 @@ use serde::Serialize;
 use super::inspect;
 use crate::command::CommandError;
 use crate::command::state::note_holder;
-use crate::output::{self, Column, OutputFormat, Table};
+use crate::exit_code;
+use crate::output::{self, Column, OutputError, OutputFormat, Table};
 
 #[derive(Serialize)]
 struct Row {
-    checkpoint: u64,
-    nonce: String,
+    /// Null for a META that can not be read, which alone says which checkpoint it is of.
+    checkpoint: Option<u64>,
+    nonce: Option<String>,
     /// `META`, `delta` or `quarantined`.
     file: &'static str,
     path: String,
@@ -28,8 +30,23 @@ pub(super) fn run(directory: &Path, output: OutputFormat) -> Result<(), CommandE
     let inspection = inspect(directory)?;
     note_holder(directory)?;
     let rows = rows(&inspection);
+    let damaged = rows.iter().filter(|row| row.error.is_some()).count();
+    print(rows, output)?;
+    match damaged {
+        0 => Ok(()),
+        n => {
+            let (files, directory) = (output::count(n, "file"), directory.display());
+            let text = format!(
+                "{files} of {directory} can not be used: `millstream checkpoint verify` reads all, a start says whether it needs them"
+            );
+            Err(CommandError::says(exit_code::STATE, text))
+        }
+    }
+}
+
+fn print(rows: Vec<Row>, output: OutputFormat) -> Result<(), OutputError> {
     if output == OutputFormat::Json {
-        return Ok(output::print_json(rows)?);
+        return output::print_json(rows);
     }
     let mut table = Table::new(&[
         Column::Right("CHECKPOINT"),
@@ -46,23 +63,23 @@ pub(super) fn run(directory: &Path, output: OutputFormat) -> Result<(), CommandE
             None => "",
         };
         table.row([
-            row.checkpoint.to_string(),
-            row.nonce.get(..8).unwrap_or_default().to_owned(),
+            row.checkpoint.map_or_else(|| "?".to_owned(), |number| number.to_string()),
+            row.nonce.as_deref().and_then(|nonce| nonce.get(..8)).unwrap_or("?").to_owned(),
             row.file.to_owned(),
             row.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             committed.to_owned(),
             row.error.unwrap_or_default(),
         ]);
     }
-    Ok(output::print(table.text().as_bytes())?)
+    output::print(table.text().as_bytes())
 }
 
 fn rows(inspection: &Inspection) -> Vec<Row> {
     let local = inspection.local_state();
     let confirmed = local.as_ref().and_then(|local| local.confirmed());
-    let row = |at: CheckpointRef, file, path: &Path| Row {
-        checkpoint: at.checkpoint.0,
-        nonce: at.nonce.to_string(),
+    let row = |at: Option<CheckpointRef>, file, path: &Path| Row {
+        checkpoint: at.map(|at| at.checkpoint.0),
+        nonce: at.map(|at| at.nonce.to_string()),
         file,
         path: path.display().to_string(),
         bytes: path.metadata().ok().map(|metadata| metadata.len()),
@@ -74,21 +91,20 @@ fn rows(inspection: &Inspection) -> Vec<Row> {
     match &inspection.meta {
         Ok(None) => {}
         Ok(Some(meta)) => {
-            rows.push(Row { confirmed: Some(true), ..row(meta.at(), "META", &meta_path) });
+            rows.push(Row { confirmed: Some(true), ..row(Some(meta.at()), "META", &meta_path) });
         }
-        Err(error) => rows.push(Row {
-            error: Some(error.to_string()),
-            ..row(CheckpointRef::new(Default::default(), Default::default()), "META", &meta_path)
-        }),
+        Err(error) => {
+            rows.push(Row { error: Some(error.to_string()), ..row(None, "META", &meta_path) });
+        }
     }
     for delta in &inspection.deltas {
         let error = delta.content.as_ref().err().map(ToString::to_string);
         let known = confirmed.is_some_and(|c| delta.at.checkpoint <= c.checkpoint);
         let confirmed = delta.content.is_ok().then_some(known);
-        rows.push(Row { confirmed, error, ..row(delta.at, "delta", &delta.path) });
+        rows.push(Row { confirmed, error, ..row(Some(delta.at), "delta", &delta.path) });
     }
     for file in &inspection.quarantined {
-        rows.push(row(file.at, "quarantined", &file.path));
+        rows.push(row(Some(file.at), "quarantined", &file.path));
     }
     rows
 }

@@ -1,7 +1,7 @@
 //! `savepoint delete`.
 
 use millstream_engine::checkpoint::{
-    RealDisk, SAVEPOINT_FILE, SavepointError, delete_savepoint, is_unfinished_savepoint,
+    RealDisk, SAVEPOINT_FILE, delete_savepoint, is_unfinished_savepoint, not_a_savepoint,
 };
 use serde::Serialize;
 
@@ -26,10 +26,9 @@ pub(super) fn run(
     // All have to be there before any is deleted: a path that is wrong may not be the only one.
     let mut named = Vec::new();
     for path in &arguments.savepoints {
-        let unfinished = is_unfinished_savepoint(path);
-        let begun = unfinished && path.is_dir();
+        let begun = is_unfinished_savepoint(path) && path.is_dir();
         if !begun && !path.join(SAVEPOINT_FILE).is_file() {
-            return Err(SavepointError::NotASavepoint { path: path.clone(), unfinished }.into());
+            return Err(not_a_savepoint(&RealDisk, path).into());
         }
         named.push(path.display().to_string());
     }

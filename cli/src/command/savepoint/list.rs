@@ -8,8 +8,8 @@ use millstream_engine::checkpoint::{
 use serde::Serialize;
 
 use super::open;
-use crate::command::CommandError;
 use crate::command::state::at_text;
+use crate::command::{CommandError, Failures};
 use crate::exit_code;
 use crate::output::{self, Column, OutputFormat, Table, note, time_text};
 
@@ -43,11 +43,11 @@ pub(super) fn run(folder: &Path, output: OutputFormat) -> Result<(), CommandErro
     paths.sort();
     let found: Vec<_> = paths.iter().map(|path| (path, open(path))).collect();
     if output == OutputFormat::Json {
-        let rows = found.into_iter().map(|(path, opened)| match opened {
+        output::print_json(found.iter().map(|(path, opened)| match opened {
             Ok(savepoint) => whole(path, savepoint.manifest()),
-            Err(error) => broken(path, &error),
-        });
-        return Ok(output::print_json(rows)?);
+            Err(error) => broken(path, error),
+        }))?;
+        return failures(found.into_iter().filter_map(|(_, opened)| opened.err()), output);
     }
     if found.is_empty() {
         note(&format!("there is no savepoint in {}", folder.display()));
@@ -81,10 +81,23 @@ pub(super) fn run(folder: &Path, output: OutputFormat) -> Result<(), CommandErro
         }
     }
     output::print(table.text().as_bytes())?;
+    failures(wrong, output)
+}
+
+/// All were listed; those that can not be read end the command. One that is being written, or was not finished, is no failure.
+fn failures(
+    wrong: impl IntoIterator<Item = SavepointError>,
+    output: OutputFormat,
+) -> Result<(), CommandError> {
+    let mut failures = Failures::default();
     for error in wrong {
-        note(&error.to_string());
+        match error {
+            SavepointError::NotASavepoint { .. } if output == OutputFormat::Json => {}
+            SavepointError::NotASavepoint { .. } => note(&error.to_string()),
+            _ => failures.push(error),
+        }
     }
-    Ok(())
+    failures.into_result()
 }
 
 fn whole(path: &Path, manifest: &SavepointManifest) -> Row {

@@ -12,8 +12,11 @@ use crate::output::{self, OutputFormat, count};
 struct Row {
     savepoint: String,
     ok: bool,
-    entries: u64,
-    bytes: u64,
+    /// Null if it is not whole, as is `bytes`.
+    entries: Option<u64>,
+    bytes: Option<u64>,
+    /// What is wrong with it.
+    error: Option<String>,
 }
 
 pub(super) fn run(paths: &[PathBuf], output: OutputFormat) -> Result<(), CommandError> {
@@ -25,7 +28,9 @@ pub(super) fn run(paths: &[PathBuf], output: OutputFormat) -> Result<(), Command
             Err(error) => {
                 if output == OutputFormat::Json {
                     let savepoint = path.display().to_string();
-                    output::print_json([Row { savepoint, ok: false, entries: 0, bytes: 0 }])?;
+                    let error = Some(millstream_engine::error_chain(&error));
+                    let (entries, bytes) = (None, None);
+                    output::print_json([Row { savepoint, ok: false, entries, bytes, error }])?;
                 }
                 failures.push(error);
                 continue;
@@ -36,7 +41,14 @@ pub(super) fn run(paths: &[PathBuf], output: OutputFormat) -> Result<(), Command
         let name = path.display().to_string();
         match output {
             OutputFormat::Json => {
-                output::print_json([Row { savepoint: name, ok: true, entries, bytes }])?;
+                let (entries, bytes) = (Some(entries), Some(bytes));
+                output::print_json([Row {
+                    savepoint: name,
+                    ok: true,
+                    entries,
+                    bytes,
+                    error: None,
+                }])?;
             }
             OutputFormat::Text => {
                 let text = format!(
