@@ -1,7 +1,7 @@
 //! Errors of the state directory and the store.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -107,6 +107,17 @@ pub enum StateError {
         /// The file that was being written.
         path: PathBuf,
     },
+    /// There is no room for a copy of the directory, which is made to look at it without changing it.
+    #[error(
+        "no space left in {}, where a copy of the state directory is made so that it is not changed itself: it needs up to {bytes} bytes and 64 MiB. Free some space, or name another folder with TMPDIR; on the directory's own file system tables and delta files are only linked",
+        folder.display()
+    )]
+    NoSpaceForCopy {
+        /// Where the copy was to be.
+        folder: PathBuf,
+        /// Bytes of the directory.
+        bytes: u64,
+    },
     /// An I/O error. After one on a write nothing more may be written: what is on disk is unknown
     /// until the next start reads it, and a failed fsync is never repeated.
     #[error("{operation} failed for {}: {source}{}", path.display(), next_step(source))]
@@ -145,6 +156,20 @@ impl StateError {
 impl From<StopReason> for StateError {
     fn from(reason: StopReason) -> Self {
         Self::Stop(Box::new(reason))
+    }
+}
+
+impl StoreError {
+    /// The same error, of a store that was opened as a copy of the one in `place`.
+    #[must_use]
+    pub(crate) fn of_copy(mut self, original: &Path) -> Self {
+        match &mut self {
+            Self::NoSpace { .. } | Self::InvalidEntries { .. } | Self::OutOfOrder { .. } => {}
+            Self::Backend { place, .. }
+            | Self::Damaged { place, .. }
+            | Self::DamagedFile { place, .. } => *place = original.display().to_string(),
+        }
+        self
     }
 }
 

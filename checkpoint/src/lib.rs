@@ -82,8 +82,8 @@ pub use delta::{
     SealedState, SealedStateWriter, StateDelta, StateId, key_group,
 };
 pub use directory::{
-    Inspected, InspectedDelta, Inspection, LocalState, QuarantinedFile, ReplayReport,
-    StateDirectory, replay,
+    DirectoryCopy, Inspected, InspectedDelta, Inspection, LocalState, QuarantinedFile,
+    ReplayReport, StateDirectory, replay,
 };
 pub use disk::{
     CrashMode, Disk, DiskFault, DiskFile, DiskLock, DiskOperation, LockOutcome, OpenedFile,

@@ -15,12 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod copy;
 mod description;
 mod file_names;
 mod inspection;
 mod local_state;
 mod replay;
 
+pub use copy::DirectoryCopy;
 pub use inspection::{Inspected, InspectedDelta, Inspection};
 pub use local_state::{LocalState, QuarantinedFile};
 pub use replay::{ReplayReport, replay};

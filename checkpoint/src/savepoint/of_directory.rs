@@ -6,15 +6,16 @@ use std::sync::Arc;
 use super::writer::{SavepointCut, write_savepoint};
 use super::{SavepointError, SavepointManifest, SavepointTrigger, check_savepoint_target};
 use crate::decide::{StoreFacts, replay_plan};
-use crate::directory::{Inspection, LocalState, StateDirectory, replay};
+use crate::directory::{DirectoryCopy, Inspection, LocalState, StateDirectory, replay};
 use crate::disk::RealDisk;
 use crate::error::StateError;
 use crate::ids::CheckpointRef;
 use crate::layered_state::LayeredState;
 use crate::store::{FjallOptions, FjallStore, StateStore};
 
-/// Takes a savepoint of the last committed checkpoint in a state directory, as the next start of its job would find it: the
-/// directory is locked meanwhile, and delta files are replayed into the store. `committed` is the ledger's last checkpoint,
+/// Takes a savepoint of the last committed checkpoint in a state directory, as the next start of its job would find it. Nothing
+/// there is changed: a [copy](DirectoryCopy) is worked on, into whose store delta files are replayed; a job can not begin while
+/// it is made. `committed` is the ledger's last checkpoint,
 /// if it was asked; it is needed if the directory can not know by itself, as after a crash.
 ///
 /// # Errors
@@ -40,17 +41,23 @@ pub fn savepoint_of_directory(
             "its file JOB describes another job than META is of; starting the job once writes it anew",
         ));
     }
-    let directory =
-        StateDirectory::open(Arc::new(RealDisk), path, &meta.job, description.fingerprint())?;
+    // Known to be wrong here, so that its error names the directory and not the copy.
+    inspection.restored?;
+    let copy = DirectoryCopy::of(path)?;
+    let (disk, fingerprint) = (Arc::new(RealDisk), description.fingerprint());
+    let directory = StateDirectory::open(disk, copy.path(), &meta.job, fingerprint)?;
     let local = directory.local();
     if let Some(stop) = local.contradiction() {
         return Err(StateError::from(stop).into());
     }
-    let at = choose(&local, committed)?;
+    let at = choose(path, &local, committed)?;
     let meta = local.meta_at(at);
     let meta = meta.ok_or_else(|| no_state("the delta file of its last checkpoint is gone"))?;
     let store: Arc<dyn StateStore> =
-        Arc::new(FjallStore::open(&directory.store_path(), FjallOptions::default())?);
+        match FjallStore::open(&directory.store_path(), FjallOptions::default()) {
+            Ok(store) => Arc::new(store),
+            Err(error) => return Err(error.of_copy(&path.join("store")).into()),
+        };
     let plan = replay_plan(&local, &StoreFacts::of(&*store)?, at).map_err(StateError::from)?;
     replay(&directory, &*store, &plan)?;
     let snapshot = LayeredState::new(store)?.snapshot()?;
@@ -61,10 +68,11 @@ pub fn savepoint_of_directory(
 
 /// The checkpoint that counts.
 fn choose(
+    path: &Path,
     local: &LocalState,
     committed: Option<CheckpointRef>,
 ) -> Result<CheckpointRef, SavepointError> {
-    let directory = || local.path.clone();
+    let directory = || path.to_owned();
     let Some(confirmed) = local.confirmed() else {
         let reason = "there is no file META";
         return Err(SavepointError::NoState { directory: directory(), reason });

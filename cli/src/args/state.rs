@@ -64,7 +64,9 @@ pub(crate) struct CheckpointVerifyArguments {
     #[command(flatten)]
     pub(crate) directory: DirectoryArguments,
 
-    /// Also open the state store and read all of it, as a start of the job does: it must not run meanwhile
+    /// Also open a copy of the state store and read all of it, as a start of the job does: it must not run meanwhile. The
+    /// copy is made in TMPDIR (default /tmp), needs as much room there as the directory has and up to 64 MiB more, and is
+    /// removed again; with TMPDIR on the directory's file system most of it is only linked
     #[arg(long)]
     pub(crate) store: bool,
 }
@@ -81,7 +83,8 @@ pub(crate) struct SavepointArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum SavepointCommand {
-    /// Take a savepoint of the state directory of a job that does not run
+    /// Take a savepoint of the state directory of a job that does not run. Nothing is changed there: a copy of it is made in
+    /// TMPDIR (default /tmp) and removed again; with TMPDIR on the directory's file system most of it is only linked
     Create(SavepointCreateArguments),
     /// Have a running job take a savepoint, and stop after it if asked to
     Trigger(SavepointTriggerArguments),

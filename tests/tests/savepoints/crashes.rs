@@ -7,7 +7,7 @@ use millstream_engine::checkpoint::{
     ControlAnswer, ControlClient, ControlError, RealDisk, SavepointTrigger, delete_savepoint,
 };
 use millstream_engine::{restore_crash_points, savepoint_crash_points};
-use millstream_testcontainers::{GuardedCommand, GuardedProcess};
+use millstream_testcontainers::{GuardedCommand, GuardedProcess, Signal};
 use millstream_tests::keyed_state::{Event, events, expected};
 use millstream_tests::wait::wait_until;
 use millstream_tests::{LocalBroker, Topics};
@@ -50,6 +50,15 @@ impl Stage {
     }
 
     fn start(&self, state: &Path, options: &[String], crash_at: Option<&str>) -> Process {
+        self.start_with(state, options, crash_at.map(|step| ("MILLSTREAM_CRASH_AT", step)))
+    }
+
+    fn start_with(
+        &self,
+        state: &Path,
+        options: &[String],
+        environment: Option<(&str, &str)>,
+    ) -> Process {
         let log = self.path("log");
         let _ = std::fs::remove_file(&log);
         let mut command = GuardedCommand::new(env!("CARGO_BIN_EXE_keyed_state_job"))
@@ -57,8 +66,8 @@ impl Stage {
             .arg(state)
             .args(options)
             .stderr(&log);
-        if let Some(step) = crash_at {
-            command = command.env("MILLSTREAM_CRASH_AT", step);
+        if let Some((name, value)) = environment {
+            command = command.env(name, value);
         }
         Process { process: command.spawn().unwrap(), log }
     }
@@ -102,6 +111,10 @@ struct Process {
 impl Process {
     fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
     }
 
     fn said(&self) -> String {
@@ -211,4 +224,114 @@ fn a_restore_that_dies_is_repeated_by_the_same_command() {
     assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
     process.assert_exit_code(0, "the last one");
     stage.assert_exactly_once();
+}
+
+/// The disk has room again before the time for the stop is over, or it has not.
+#[test]
+fn a_stop_on_a_full_disk_waits_for_room_and_ends_by_name_without_it() {
+    let mut stage = Stage::new(2);
+    let state = stage.path("state");
+    for (fault, code) in [("DeltaWrite:1-8:full", 0), ("DeltaWrite:1-1000000:full", 73)] {
+        let fault = Some(("MILLSTREAM_DISK_FAULT", fault));
+        let mut process = stage.start_with(&state, &[], fault);
+        stage.write_part();
+        wait_until("the job runs", LIMIT, || {
+            state.join("control/SERVER").exists() && state.join("store/version").exists()
+        });
+        process.signal(Signal::Term);
+        process.assert_exit_code(code, "stopped on a full disk");
+        let said = process.said();
+        if code == 0 {
+            assert_eq!(said, "");
+            continue;
+        }
+        for part in [
+            "no last checkpoint within 9s of the request to stop, because the disk is full",
+            "no space left for",
+            "the next start goes on from there",
+            "it was asked to stop",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        for part in ["no restart helps", "the job goes on"] {
+            assert!(!said.contains(part), "{part}: {said}");
+        }
+        // Tries with pauses between them, told in a few lines.
+        assert!(said.lines().count() < 16, "{said}");
+        let tries = said.matches("rolled back to").count();
+        let alike = said.split(" (").filter_map(|part| part.split_once(" times, last "));
+        let alike = alike.map(|(number, _)| number.parse::<usize>().unwrap() - 1).sum::<usize>();
+        assert!((3..=40).contains(&(tries + alike)), "{said}");
+    }
+    let mut process = stage.start(&state, &[], None);
+    stage.wait_for_lines(&mut process);
+    process.signal(Signal::Term);
+    process.assert_exit_code(0, "the last one");
+    let target = stage.path("last");
+    let mut process = stage.start(&state, &[], None);
+    let taken = ask(&state, SavepointTrigger::Drain, &target).unwrap();
+    assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
+    process.assert_exit_code(0, "drained");
+    stage.assert_exactly_once();
+}
+
+/// A process that does not answer, because it is stopped, is not waited for without end, and does nothing later that nobody
+/// waits for.
+#[test]
+fn a_request_that_is_given_up_is_not_served_later() {
+    let mut stage = Stage::new(1);
+    let state = stage.path("state");
+    let mut process = stage.start(&state, &[], None);
+    stage.write_part();
+    stage.wait_for_lines(&mut process);
+    let trigger = |target: &Path, more: &[&str]| {
+        let mut command = std::process::Command::new(crate::tools::binary());
+        command.args(["savepoint", "trigger", "--stop", "--state-dir"]).arg(&state).arg(target);
+        command.args(more).stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let said = |child: std::process::Child| {
+        let ended = child.wait_with_output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    let requests = || {
+        let files = std::fs::read_dir(state.join("control")).unwrap();
+        files
+            .filter(|file| {
+                file.as_ref().unwrap().path().extension().unwrap_or_default() == "request"
+            })
+            .count()
+    };
+    process.signal(Signal::Stop);
+    let target = stage.path("late");
+    let (code, told) = said(trigger(&target, &["--timeout", "4s"]));
+    assert_eq!(code, Some(1), "{told}");
+    for part in [
+        "has not begun with the savepoint",
+        "--timeout",
+        "Ctrl-C withdraws",
+        "nothing is or will be",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let interrupted = trigger(&target, &[]);
+    wait_until("there is a request", LIMIT, || requests() == 1);
+    let id = interrupted.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let (code, told) = said(interrupted);
+    assert_eq!(code, Some(130), "{told}");
+    assert!(told.contains("the request is withdrawn"), "{told}");
+    assert_eq!(requests(), 0);
+    process.signal(Signal::Cont);
+    // A request that stands is served as if the others had never been.
+    let live = stage.path("live");
+    let taken = ask(&state, SavepointTrigger::Live, &live).unwrap();
+    assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
+    assert!(!process.has_ended() && !target.exists(), "{}", process.said());
+    let drained = stage.path("drained");
+    let taken = ask(&state, SavepointTrigger::Drain, &drained).unwrap();
+    assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
+    process.assert_exit_code(0, "drained");
+    stage.assert_exactly_once();
+    assert!(!target.exists());
 }

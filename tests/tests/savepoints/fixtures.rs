@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A timer in processing time that no run of this test sees: 2100.
 const CLOCK: i64 = 4_102_444_800_000;
 
-fn testdata(name: &str) -> PathBuf {
+pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata").join(name)
 }
 

@@ -1,13 +1,15 @@
 //! `millstream checkpoint`, `savepoint` and `ledger` on what real jobs left.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use millstream_engine::Phase;
 use millstream_tests::wait::wait_until;
 use serde_json::{Value, json};
 
 use crate::contents::assert_consistent;
+use crate::fixtures::testdata;
 use crate::job::{LIMIT, Program, Stage, events, stop};
 
 /// What a command did: exit code, standard output, standard error.
@@ -39,7 +41,7 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     }
 }
 
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     // <target>/<profile>/deps/<test>
     let path = test.ancestors().nth(2).unwrap().join("millstream");
@@ -47,16 +49,19 @@ fn binary() -> PathBuf {
     path
 }
 
-fn snapshot(folder: &std::path::Path) -> Vec<(String, u64)> {
+/// Every file and folder below `folder` with its time and content.
+fn snapshot(folder: &Path) -> Vec<(PathBuf, SystemTime, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let metadata = entry.metadata().unwrap();
+        let mut content = Vec::new();
         if metadata.is_dir() {
             files.extend(snapshot(&entry.path()));
         } else {
-            files.push((entry.path().display().to_string(), metadata.len()));
+            content = std::fs::read(entry.path()).unwrap();
         }
+        files.push((entry.path(), metadata.modified().unwrap(), content));
     }
     files.sort();
     files
@@ -106,9 +111,11 @@ fn the_tools_tell_what_a_state_directory_holds_and_change_nothing() {
     );
     let verified = ok(&["checkpoint", "verify", "--state-dir", state]);
     assert!(verified.contains("META: job sums") && !verified.contains("FAIL"), "{verified}");
-    assert_eq!(snapshot(&stage.path("state")), before, "looking changed something");
-    let deep = ok(&["checkpoint", "verify", "--state-dir", state, "--store"]);
+    let deep = ok(&store);
     assert!(deep.contains("state sums/accumulators: 10 entries"), "{deep}");
+    assert!(deep.contains(&format!("{state}/store")), "{deep}");
+    ok(&["savepoint", "create", "--state-dir", state, stage.path("sp-2").to_str().unwrap()]);
+    assert!(snapshot(&stage.path("state")) == before, "looking changed something");
 
     let missing = stage.path("nowhere");
     let missing = missing.to_str().unwrap();
@@ -120,7 +127,63 @@ fn the_tools_tell_what_a_state_directory_holds_and_change_nothing() {
     std::fs::write(&meta, &whole[..whole.len() - 1]).unwrap();
     refused(&["checkpoint", "verify", "--state-dir", state], 73, &["from a copy"]);
     refused(&["checkpoint", "show", "--state-dir", state], 73, &["META", "from a copy"]);
+    let list = ["checkpoint", "list", "--state-dir", state];
+    refused(&list, 73, &["1 file", "can not be used"]);
+    let (code, out, _) = millstream(&[&list[..], &["--output", "json"]].concat());
+    let row: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!((code, &row["file"], &row["checkpoint"]), (73, &json!("META"), &json!(null)));
+    assert_eq!(row["nonce"], json!(null));
+    assert!(row["error"].as_str().unwrap().contains("is damaged"), "{row}");
     std::fs::write(&meta, &whole).unwrap();
+}
+
+/// The one that version 0.1 kept, in which fjall finds much to tidy up: what the tools do with it changes no byte of it, also
+/// where it lies on a file system that is mounted read-only.
+fn look_at_a_kept_directory(state: &Path, folder: &Path) {
+    let before = snapshot(state);
+    let directory = state.to_str().unwrap();
+    let out = ok(&["checkpoint", "verify", "--store", "--state-dir", directory]);
+    assert!(out.contains("entries") && out.contains("delta files lead to"), "{out}");
+    ok(&["checkpoint", "list", "--state-dir", directory]);
+    ok(&["checkpoint", "show", "--state-dir", directory]);
+    let sp = folder.join("sp");
+    let create = ["savepoint", "create", "--state-dir", directory, sp.to_str().unwrap()];
+    let (code, _, err) = millstream(&create);
+    assert!(code == 0 || err.contains("only the ledger knows"), "{err}");
+    assert!(before.len() > 50 && snapshot(state) == before, "looking changed something");
+    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with("millstream-")
+            && entry.as_ref().unwrap().path().join("store").exists()
+    });
+    assert_eq!(left.count(), 0, "a copy was left");
+}
+
+#[test]
+fn the_tools_change_no_byte_of_a_directory_that_was_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    millstream_tests::copy_folder(&testdata("state-v2"), &state);
+    look_at_a_kept_directory(&state, folder.path());
+}
+
+#[test]
+#[ignore = "mounts a file system, which needs root"]
+fn the_tools_look_at_a_directory_that_is_mounted_read_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = folder.path().join("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    let mount = |arguments: &[&str], on: &Path| {
+        let status = Command::new("mount").args(arguments).arg(on).status().unwrap();
+        assert!(status.success(), "mounting needs root");
+    };
+    mount(&["-t", "tmpfs", "-o", "size=64m", "tmpfs"], &mounted);
+    let state = mounted.join("state");
+    millstream_tests::copy_folder(&testdata("state-v2"), &state);
+    mount(&["-o", "remount,ro"], &mounted);
+    let looked = std::panic::catch_unwind(|| look_at_a_kept_directory(&state, folder.path()));
+    assert!(Command::new("umount").arg(&mounted).status().unwrap().success());
+    looked.unwrap();
 }
 
 #[test]
@@ -138,7 +201,13 @@ fn a_savepoint_of_a_stopped_job_is_made_listed_verified_and_deleted() {
     let created = rows(&create);
     assert_eq!((&created[0]["job"], &created[0]["entries"]), (&json!("sums"), &json!(10)));
     assert_consistent(&stage.path("savepoints/sp"), &events(0, 300));
-    refused(&create, 78, &["exists already"]);
+    refused(&create, 73, &["exists already"]);
+    let long = stage.path(&"x".repeat(300));
+    let long = ["savepoint", "create", "--state-dir", state, long.to_str().unwrap()];
+    refused(&long, 73, &["a name or the whole path is too long"]);
+    let inside = stage.path("state/store/sp");
+    let inside = ["savepoint", "create", "--state-dir", state, inside.to_str().unwrap()];
+    refused(&inside, 73, &["is inside the state directory"]);
     let address = stage.broker.address();
     let second = stage.path("savepoints/sp-2");
     ok(&["savepoint", "create", "--state-dir", state, second.to_str().unwrap(), "-b", &address]);
@@ -168,6 +237,30 @@ fn a_savepoint_of_a_stopped_job_is_made_listed_verified_and_deleted() {
     bytes[middle] ^= 1;
     std::fs::write(&file, bytes).unwrap();
     refused(&["savepoint", "verify", target], 73, &["state-00000.data", "from a copy"]);
+    let nowhere = stage.path("savepoints/.nosuch.partial");
+    let nowhere = nowhere.to_str().unwrap();
+    let verify = ["savepoint", "verify", "--output", "json", target, nowhere];
+    let (code, out, _) = millstream(&verify);
+    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, told.len()), (66, 2), "{out}");
+    for (row, word) in told.iter().zip(["state-00000.data", "no such folder"]) {
+        assert_eq!((&row["ok"], &row["entries"]), (&json!(false), &json!(null)), "{row}");
+        assert!(row["error"].as_str().unwrap().contains(word), "{row}");
+    }
+    let (code, _, err) = millstream(&["savepoint", "delete", nowhere, "--yes"]);
+    assert!(code == 66 && err.contains("no such folder") && !err.contains("removes it"), "{err}");
+    // What is unfinished is listed and no failure; what is damaged is one, and the others are listed all the same.
+    std::fs::create_dir(stage.path("savepoints/.one.partial")).unwrap();
+    assert!(ok(&["savepoint", "list", folder]).contains("sp-2"));
+    let manifest = stage.path("savepoints/sp/SAVEPOINT");
+    let whole = std::fs::read(&manifest).unwrap();
+    std::fs::write(&manifest, &whole[1..]).unwrap();
+    refused(&["savepoint", "list", folder], 73, &["SAVEPOINT", "from a copy"]);
+    let (code, out, err) = millstream(&["savepoint", "list", folder, "--output", "json"]);
+    assert_eq!((code, out.lines().count()), (73, 3), "{err}");
+    assert!(err.contains("from a copy") && out.contains(r#""error":null"#), "{err}\n{out}");
+    std::fs::write(&manifest, &whole).unwrap();
+    ok(&["savepoint", "delete", stage.path("savepoints/.one.partial").to_str().unwrap(), "--yes"]);
     refused(&["savepoint", "delete", target], 2, &["--yes"]);
     refused(&["savepoint", "delete", state, "--yes"], 66, &["not a savepoint"]);
     ok(&["savepoint", "delete", target, "--yes"]);
@@ -244,7 +337,17 @@ fn a_running_job_takes_savepoints_for_whoever_asks_from_outside() {
     assert_eq!(taken[0]["id"], manifest.id.to_string());
     assert_eq!(taken[0]["checkpoint"], manifest.at.checkpoint.0);
     // What the job's process says is said here, and does not hurt it.
-    refused(&command(state, &[&live]), 78, &["exists already"]);
+    refused(&command(state, &[&live]), 73, &["exists already"]);
+    refused(&command(state, &[&target(&"x".repeat(300))]), 73, &["whole path is too long"]);
+    // Also where it would end the job: it goes on.
+    std::os::unix::fs::symlink(stage.path("state"), stage.path("link")).unwrap();
+    for more in [&[][..], &["--stop"], &["--stop", "--drain"]] {
+        for inside in ["state/sp", "state/store/sp", "link/sp"] {
+            let inside = target(inside);
+            let more = [more, &[&inside]].concat();
+            refused(&command(state, &more), 73, &["is inside the state directory"]);
+        }
+    }
     std::fs::write(stage.path("file"), "no folder").unwrap();
     refused(&command(state, &["--stop", &target("file/sp")]), 73, &["file"]);
     refused(&command(state, &["--drain", &target("sp")]), 2, &["--stop"]);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_engine::checkpoint::{
-    FjallOptions, FjallStore, Inspection, KeyRange, RealDisk, StateDirectory, StateStore,
-    StoreFacts, replay_plan,
+    DirectoryCopy, FjallOptions, FjallStore, Inspection, KeyRange, RealDisk, StateDirectory,
+    StateStore, StoreFacts, replay_plan,
 };
 use serde::Serialize;
 
@@ -132,20 +132,22 @@ fn store_files(inspection: &Inspection) -> Row {
     Row { file: place.display().to_string(), ok, found }
 }
 
-/// Opens the store as a start of the job does, and reads every entry, so that the checksum of every block is looked at.
+/// Opens a copy of the store as a start of the job does the store itself, and reads every entry, so that the checksum of every block is looked at.
 fn store(inspection: &Inspection) -> Vec<Row> {
     let place = inspection.path.join("store").display().to_string();
-    match read_store(inspection) {
-        Ok(rows) => rows,
-        Err(error) => vec![Row {
-            file: place,
-            ok: false,
-            found: millstream_engine::error_chain(&*error.cause),
-        }],
-    }
+    let failed = |error: &CommandError| millstream_engine::error_chain(&*error.cause);
+    let found = match DirectoryCopy::of(&inspection.path) {
+        Err(error) => Err(failed(&error.into())),
+        // What is wrong with the copy is wrong with the directory.
+        Ok(copy) => read_store(inspection, &copy).map_err(|error| {
+            let (copied, own) = (copy.path().display(), inspection.path.display());
+            failed(&error).replace(&copied.to_string(), &own.to_string())
+        }),
+    };
+    found.unwrap_or_else(|found| vec![Row { file: place, ok: false, found }])
 }
 
-fn read_store(inspection: &Inspection) -> Result<Vec<Row>, CommandError> {
+fn read_store(inspection: &Inspection, copy: &DirectoryCopy) -> Result<Vec<Row>, CommandError> {
     let Ok(Some(meta)) = &inspection.meta else {
         return Err(CommandError::says(
             exit_code::STATE,
@@ -153,12 +155,12 @@ fn read_store(inspection: &Inspection) -> Result<Vec<Row>, CommandError> {
         ));
     };
     let directory =
-        StateDirectory::open(Arc::new(RealDisk), &inspection.path, &meta.job, meta.fingerprint)?;
+        StateDirectory::open(Arc::new(RealDisk), copy.path(), &meta.job, meta.fingerprint)?;
     let store = FjallStore::open(&directory.store_path(), FjallOptions::default())?;
     let local = directory.local();
     let target = local.confirmed().unwrap_or(meta.at());
     let plan = replay_plan(&local, &StoreFacts::of(&store)?, target)?;
-    let place = directory.store_path().display().to_string();
+    let place = inspection.path.join("store").display().to_string();
     let floor = store.floor()?.map_or_else(|| "nothing".to_owned(), |floor| floor.to_string());
     let mut rows = vec![Row {
         file: place.clone(),
