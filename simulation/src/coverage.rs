@@ -6,8 +6,7 @@
 //! | --- | --- |
 //! | `restore: begin` | a ledger that holds nothing, and a savepoint of another job name or of a directory whose job never ran; the savepoints of a simulation are those of its one job, which has run. `tests/tests/savepoints/` begins so |
 //! | `look` of `LedgerLost`, `LedgerBehind`; `after the fence` of `TakeoverFailed` | the decision takes them only on the other side of the fence: an empty ledger proves nothing before it, and a fence that succeeded is no failed try |
-//! | `look: MetaMissing` | only with an option, and without META no stop names one |
-//! | `after the fence` of `ContradictingFiles`, `NoLocalState`, `FirstMetaGone`, `RestoreUnfinished` | the directory is read once, when a process starts; what the look found there is what the decision finds |
+//! | `after the fence` of `ContradictingFiles`, `FirstMetaGone`, `MetaMissing`, `NoLocalState`, `RestoreUnfinished` | the directory is read once, when a process starts; what the look found there is what the decision finds |
 
 use std::collections::BTreeMap;
 
@@ -23,6 +22,7 @@ pub const ROWS: [&str; 48] = [
     "decision look: ForeignRecord",
     "decision look: LedgerTopicRecreated",
     "decision look: LineageSplit",
+    "decision look: MetaMissing",
     "decision look: NewerOwner",
     "decision look: NoLocalState",
     "decision look: OtherFingerprint",
@@ -43,7 +43,6 @@ pub const ROWS: [&str; 48] = [
     "decision after the fence: LedgerLost",
     "decision after the fence: LedgerTopicRecreated",
     "decision after the fence: LineageSplit",
-    "decision after the fence: MetaMissing",
     "decision after the fence: NewerOwner",
     "decision after the fence: OtherFingerprint",
     "decision after the fence: Refused",

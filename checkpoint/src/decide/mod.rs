@@ -139,8 +139,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     let local = facts.local;
     let (Some(meta), Some(confirmed)) = (&local.meta, local.confirmed()) else {
         return match facts.ledger {
-            None if local.deltas.is_empty() => Decision::FirstStart,
-            None => Decision::Stop(StopReason::MetaMissing { directory: local.path.clone() }),
+            None => Decision::FirstStart,
             Some(ledger) => Decision::Stop(StopReason::no_local_state(facts, ledger)),
         };
     };
@@ -185,11 +184,7 @@ pub fn decide_local(local: &LocalState) -> Decision {
         return Decision::Stop(stop);
     }
     let (Some(meta), Some(confirmed)) = (&local.meta, local.confirmed()) else {
-        let directory = local.path.clone();
-        return match local.deltas.is_empty() {
-            true => Decision::FirstStart,
-            false => Decision::Stop(StopReason::MetaMissing { directory }),
-        };
+        return Decision::FirstStart;
     };
     let mut at = confirmed;
     loop {

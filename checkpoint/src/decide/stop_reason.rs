@@ -74,7 +74,7 @@ pub enum StopReason {
     /// The job has a ledger, the directory has no META.
     #[error(
         "no local state: {ledger} stands at checkpoint {committed} (offset {offset}), but {} holds \
-         no state of job {job}. Start it on the directory it ran with; or, to begin anew, use \
+         no state of job {job}, neither META nor delta files. Start it on the directory it ran with; or, to begin anew, use \
          another job name", directory.display()
     )]
     NoLocalState {
@@ -89,10 +89,12 @@ pub enum StopReason {
         /// Offset of that record.
         offset: i64,
     },
-    /// There are delta files but no META.
+    /// There are delta files, or a store that holds state, but no META.
     #[error(
-        "META is missing in {}, although there are delta files: the directory is an incomplete copy \
-         or was damaged. Restore META", directory.display()
+        "META is missing in {}, although delta files or the store of a job are there: the directory is an \
+         incomplete copy or was damaged. Restore META from the copy that the other files are of; or restore a \
+         savepoint into an empty directory; or start anew with another job name and an empty directory, which \
+         reads all input again", directory.display()
     )]
     MetaMissing {
         /// The state directory.

@@ -275,8 +275,18 @@ fn no_local_state_missing_meta_and_contradicting_files_stop() {
     let stop = stop_of(Case::new(&none, Some(&ledger)).decide());
     assert!(matches!(stop, StopReason::NoLocalState { .. }), "{stop}");
     let deltas_only = local(None, &[(at(1, 1), at(0, 1))]);
-    let stop = stop_of(Case::new(&deltas_only, None).decide());
-    assert!(matches!(stop, StopReason::MetaMissing { .. }), "{stop}");
+    let mut damaged_only = local(None, &[]);
+    let path = "/state/deltas/x.quarantined".into();
+    damaged_only.quarantined.push(QuarantinedFile { path, at: at(1, 1), reason: None });
+    for local in [&deltas_only, &damaged_only] {
+        for ledger in [None, Some(&ledger)] {
+            let case = Case::new(local, ledger);
+            let stop = stop_of(case.decide());
+            assert!(matches!(stop, StopReason::MetaMissing { .. }), "{stop}");
+            assert_eq!(case.look(), Look::Stop(stop), "it is known before the fence");
+        }
+        assert!(matches!(decide_local(local), Decision::Stop(StopReason::MetaMissing { .. })));
+    }
     let merged = local(Some(meta(at(3, 1), None)), &[(at(4, 2), at(3, 2))]);
     let stop = stop_of(Case::new(&merged, Some(&ledger)).decide());
     assert!(matches!(stop, StopReason::ContradictingFiles { .. }), "{stop}");

@@ -115,11 +115,15 @@ impl LocalState {
             || !self.deltas.is_empty()
     }
 
-    /// Two different attempts at one checkpoint cannot both be confirmed, and a restore that was not finished left no state.
+    /// Two different attempts at one checkpoint cannot both be confirmed, a restore that was not finished left no state, and no
+    /// delta file is written before META.
     pub(crate) fn contradiction(&self) -> Option<StopReason> {
         if let (None, Some(restored)) = (&self.meta, &self.restored) {
             let (directory, savepoint) = (self.path.clone(), restored.to_string());
             return Some(StopReason::RestoreUnfinished { directory, savepoint });
+        }
+        if self.meta.is_none() && !(self.deltas.is_empty() && self.quarantined.is_empty()) {
+            return Some(StopReason::MetaMissing { directory: self.path.clone() });
         }
         let mut claims: Vec<CheckpointRef> =
             self.deltas.iter().map(|delta| delta.header.parent).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millstream_checkpoint::{
     CheckpointId, JobName, JobStatus, LayeredState, Nonce, OwnerId, Positions, Recovery,
-    RecoveryPoint, Resolution, StateDirectory, StateStore,
+    RecoveryPoint, Resolution, StateDirectory, StateStore, StopReason, StoreFacts,
 };
 use millstream_protocol::IsolationLevel;
 use millstream_protocol_client::surroundings::block_in_place;
@@ -155,6 +155,7 @@ impl JobMaster {
             restore.restore(&job, place, &mut ledger, positions).await?;
         }
         let store = self.open_store(&directory)?;
+        check_store_has_meta(&directory, &*store)?;
         let mut standing = Standing {
             job,
             fingerprint,
@@ -480,4 +481,19 @@ impl JobMaster {
     ) -> Result<Arc<dyn StateStore>, JobError> {
         Ok(block_in_place(|| self.storage.open_store(&directory.store_path()))?)
     }
+}
+
+/// A store that holds state comes with the META that says of which checkpoint; the delta files beside it may all have been
+/// applied and removed.
+fn check_store_has_meta(directory: &StateDirectory, store: &dyn StateStore) -> Result<(), JobError> {
+    let local = directory.local();
+    if local.meta.is_some() || local.restored.is_some() {
+        return Ok(());
+    }
+    let held = block_in_place(|| StoreFacts::of(store))?;
+    if held.floor.is_none() && held.applied.is_empty() {
+        return Ok(());
+    }
+    let directory = directory.path().to_owned();
+    Err(StopReason::MetaMissing { directory }.into())
 }
