@@ -265,7 +265,7 @@ fn compare<'a>(
     }
     let damaged = local.quarantined.iter().find(|file| file.at == record.at());
     if let (None, Some(file)) = (local.delta(record.at()), damaged) {
-        return Err(StopReason::damaged_delta(facts, ledger, file));
+        return Err(StopReason::damaged_delta(facts, ledger, file, confirmed));
     }
     let one_ahead = record.checkpoint == confirmed.checkpoint.next();
     let Some(delta) = local.delta(record.at()).filter(|_| one_ahead) else {

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::facts::{Facts, LedgerPlace};
+use super::facts::{Facts, LedgerFact, LedgerPlace};
 use super::{
     Decision, FencedReason, Look, RecoveryPoint, StopReason, decide, fenced, look_before_fence,
 };
+use crate::directory::LocalState;
 use crate::ids::CheckpointRef;
 
 /// What somebody decided about a state and a ledger that do not fit together.
@@ -25,7 +26,7 @@ pub enum Resolution {
     AdoptLocal,
     /// Go on from an older state. For a ledger that stands at a checkpoint of which the directory has no valid delta file.
     ///
-    /// The job goes on from the directory's last checkpoint and computes the later ones again: what they wrote is in the output
+    /// The job goes on from the last checkpoint of which the directory has the files, and computes the later ones again: what they wrote is in the output
     /// already, so it is there twice (at-least-once).
     AcceptRewind,
 }
@@ -230,15 +231,33 @@ fn covers(resolution: Resolution, stop: &StopReason) -> bool {
     }
 }
 
-/// The last checkpoint that the directory knows to be committed, with what the directory says about it.
+/// The checkpoint from which a resolution goes on: the last one that is known to be committed and of which the directory has
+/// all it takes. `None` without META.
+pub(super) fn resolution_point(
+    local: &LocalState,
+    ledger: Option<&LedgerFact>,
+) -> Option<CheckpointRef> {
+    let meta = local.meta.as_ref()?.at();
+    let confirmed = local.confirmed()?;
+    // A later delta may name a parent whose own file is gone; then META's is the last one with positions.
+    if confirmed != meta && local.delta(confirmed).is_none() {
+        return Some(meta);
+    }
+    // The record names its parent by nonce: that one was committed too, although the delta file whose header would say so is
+    // missing or damaged.
+    let proven = ledger.and_then(|ledger| ledger.record.parent).filter(|parent| {
+        local.delta(*parent).is_some_and(|delta| delta.header.parent == confirmed)
+    });
+    Some(proven.unwrap_or(confirmed))
+}
+
+/// The point of a resolution, with what the directory says about it.
 fn local_point(facts: &Facts<'_>, resolution: Resolution) -> Result<Resolved, Unresolved> {
     let local = facts.local;
-    let (Some(meta), Some(confirmed)) = (&local.meta, local.confirmed()) else {
+    let (Some(meta), Some(at)) = (&local.meta, resolution_point(local, facts.ledger)) else {
         return Err(nothing_to_resolve(facts, resolution));
     };
-    // A later delta may name a parent whose own file is gone; then META's is the last one with positions.
-    let delta = local.delta(confirmed).filter(|_| meta.at() != confirmed);
-    let at = if delta.is_some() { confirmed } else { meta.at() };
+    let delta = local.delta(at).filter(|_| meta.at() != at);
     let (positions, watermarks, status) = match delta {
         Some(delta) => (&delta.header.positions, &delta.header.watermarks, delta.header.status),
         None => (&meta.positions, &meta.watermarks, meta.status),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::facts::{Facts, LedgerFact, LedgerPlace};
+use super::resolution::resolution_point;
 use super::restore::RestoreFacts;
 use crate::delta::{DeltaDigest, DeltaError, DeltaSummary, StateId};
 use crate::directory::QuarantinedFile;
@@ -36,7 +37,7 @@ pub enum StopReason {
         "the local state is stale: {ledger} stands at checkpoint {committed} (offset {offset}), {} \
          only at {confirmed} and without that checkpoint's delta file. The job ran elsewhere or the \
          directory is an old copy. Start it on the directory it ran with last; or start once with \
-         --accept-rewind, which writes the output behind {confirmed} again; or start anew with \
+         --accept-rewind, which goes on from {from} and writes the output behind it again; or start anew with \
          another job name and an empty directory, which reads all input again", directory.display()
     )]
     StaleLocalState {
@@ -44,6 +45,8 @@ pub enum StopReason {
         directory: PathBuf,
         /// The checkpoint it reaches.
         confirmed: CheckpointRef,
+        /// The checkpoint that an accepted rewind goes on from.
+        from: CheckpointRef,
         /// The ledger.
         ledger: LedgerPlace,
         /// Its last checkpoint.
@@ -53,15 +56,17 @@ pub enum StopReason {
     },
     /// The ledger committed a checkpoint whose delta file is damaged.
     #[error(
-        "the delta file of checkpoint {committed}, committed in {ledger} at offset {offset}, was put \
-         aside as {}{}. Restore the file from a copy of the directory; or start once with \
-         --accept-rewind, which writes that checkpoint's output again; or start anew with \
+        "the delta file of checkpoint {committed}, committed in {ledger} at offset {offset}, is damaged or was put \
+         aside: {}{}. Restore the file from a copy of the directory; or start once with \
+         --accept-rewind, which goes on from {from} and writes the output behind it again; or start anew with \
          another job name and an empty directory, which reads all input again",
         path.display(), reason.as_ref().map(|r| format!(" ({r})")).unwrap_or_default()
     )]
     DamagedDelta {
         /// The file as it is named now.
         path: PathBuf,
+        /// The checkpoint that an accepted rewind goes on from.
+        from: CheckpointRef,
         /// What is wrong with it, if this start found it.
         reason: Option<Box<DeltaError>>,
         /// The ledger.
@@ -154,14 +159,17 @@ pub enum StopReason {
     /// The delta file is not the one that was committed.
     #[error(
         "the delta file of checkpoint {at} in {} has digest {found}, the record at offset {offset} \
-         of {ledger} names {committed:?}. Restore the file that was committed; or start once with \
-         --accept-rewind, which writes that checkpoint's output again", directory.display()
+         of {ledger} names {}. Restore the file that was committed; or start once with \
+         --accept-rewind, which goes on from {from} and writes the output behind it again", directory.display(),
+        committed.map_or_else(|| "none".to_owned(), |digest| digest.to_string())
     )]
     DigestMismatch {
         /// The state directory.
         directory: PathBuf,
         /// The checkpoint.
         at: CheckpointRef,
+        /// The checkpoint that an accepted rewind goes on from.
+        from: CheckpointRef,
         /// Digest of the file.
         found: DeltaDigest,
         /// Digest in the record.
@@ -339,15 +347,22 @@ impl StopReason {
         Self::StaleLocalState {
             directory: facts.local.path.clone(),
             confirmed,
+            from: resolution_point(facts.local, Some(l)).unwrap_or(confirmed),
             ledger: facts.ledger_place.clone(),
             committed: l.record.at(),
             offset: l.offset,
         }
     }
 
-    pub(super) fn damaged_delta(facts: &Facts<'_>, l: &LedgerFact, file: &QuarantinedFile) -> Self {
+    pub(super) fn damaged_delta(
+        facts: &Facts<'_>,
+        l: &LedgerFact,
+        file: &QuarantinedFile,
+        confirmed: CheckpointRef,
+    ) -> Self {
         Self::DamagedDelta {
             path: file.path.clone(),
+            from: resolution_point(facts.local, Some(l)).unwrap_or(confirmed),
             reason: file.reason.clone().map(Box::new),
             ledger: facts.ledger_place.clone(),
             committed: l.record.at(),
@@ -394,9 +409,11 @@ impl StopReason {
     }
 
     pub(super) fn digest_mismatch(facts: &Facts<'_>, l: &LedgerFact, delta: &DeltaSummary) -> Self {
+        let from = resolution_point(facts.local, Some(l));
         Self::DigestMismatch {
             directory: facts.local.path.clone(),
             at: delta.header.at,
+            from: from.unwrap_or(delta.header.parent),
             found: delta.digest,
             committed: l.record.delta_digest,
             ledger: facts.ledger_place.clone(),

@@ -102,6 +102,38 @@ fn an_older_state_is_gone_on_from_only_by_accepting_the_rewind() {
     }
 }
 
+/// Only the header of the damaged file says that its parent was confirmed; the ledger's record says so too.
+#[test]
+fn a_rewind_behind_a_damaged_delta_repeats_one_checkpoint_and_the_text_names_it() {
+    let files = [(at(4, 1), at(3, 1)), (at(5, 1), at(4, 1))];
+    let whole = super::local(Some(meta(at(4, 1), Some(70))), &files);
+    let mut damaged = whole.clone();
+    let reason = Some(DeltaError::Torn { bytes: 12 });
+    let path = "/state/deltas/x.quarantined".into();
+    damaged.quarantined.push(QuarantinedFile { path, at: at(6, 1), reason });
+    // 6 follows 5, of the attempt that the directory has, or of another, of which nothing is known; 9 follows 8.
+    for (local, ledger, expected) in [
+        (&damaged, fact(at(6, 1), 1), at(5, 1)),
+        (&whole, fact(at(6, 1), 1), at(5, 1)),
+        (&damaged, fact(at(6, 1), 7), at(4, 1)),
+        (&whole, fact(at(9, 1), 1), at(4, 1)),
+    ] {
+        let case = Case::new(local, Some(&ledger));
+        let text = stop_of(case.decide()).to_string();
+        let named = format!("--accept-rewind, which goes on from {expected} and writes");
+        assert!(text.contains(&named), "{named:?} in {text}");
+        let Resolved { point, given_up } = resolved(&case, Resolution::AcceptRewind);
+        assert_eq!((point.at, &point.quarantine), (expected, &local.after(expected.checkpoint)));
+        assert!(given_up.to_string().contains(&format!("checkpoint {expected}")), "{given_up}");
+    }
+    // A digest that was not committed: its parent is what its own header says.
+    let mut other_digest = fact(at(5, 1), 1);
+    other_digest.record.delta_digest = None;
+    let text = stop_of(Case::new(&whole, Some(&other_digest)).decide()).to_string();
+    let named = format!("names none. Restore the file that was committed; or start once with --accept-rewind, which goes on from {}", at(4, 1));
+    assert!(text.contains(&named), "{text}");
+}
+
 #[test]
 fn where_state_and_ledger_fit_together_both_are_refused_before_anybody_is_fenced() {
     let local = at_four();
@@ -194,7 +226,8 @@ fn every_combination_that_stops_has_at_most_one_way_out_and_none_goes_beyond_the
                 *count += 1;
                 assert!(stopped, "{local:?} {ledger:?}");
                 let confirmed = local.confirmed().expect("a state");
-                assert!(point.at.checkpoint <= confirmed.checkpoint);
+                let proven = ledger.as_ref().and_then(|ledger| ledger.record.parent);
+                assert!(point.at.checkpoint <= confirmed.checkpoint || proven == Some(point.at));
                 assert_eq!(point.ledger_offset, None);
             }
         }
