@@ -85,6 +85,11 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// The same, whatever topic the records are of: one that was made anew may hold a restored copy of the old one.
+    pub(super) fn of_any_topic(&self) -> Self {
+        Self { ledger_topic_id: TopicId::UNKNOWN, ..self.clone() }
+    }
+
     /// Whether any of the records behind the last one that `own` read or wrote is another owner's.
     pub fn is_newer_owner<'r>(
         own: OwnerId,

@@ -14,12 +14,13 @@ pub use replay_plan::{ReplayPlan, StoreFacts, replay_plan};
 pub use resolution::{
     GivenUp, Resolution, ResolutionRefused, Resolved, Unresolved, look_resolving, resolve,
 };
+use resolution::covers;
 pub use restore::{RestoreConsent, RestoreFacts, decide_restore};
 pub use stop_reason::StopReason;
 
 use crate::delta::{DeltaDigest, DeltaSummary};
 use crate::directory::LocalState;
-use crate::ids::{CheckpointId, CheckpointRef};
+use crate::ids::{CheckpointId, CheckpointRef, TopicId};
 use crate::meta::Meta;
 use crate::positions::{JobStatus, Positions, Watermarks};
 
@@ -111,7 +112,8 @@ pub fn look_before_fence(facts: &Facts<'_>) -> Look {
     let Some(confirmed) = facts.local.confirmed().filter(|_| facts.local.meta.is_some()) else {
         return Look::Stop(StopReason::no_local_state(facts, ledger));
     };
-    if ledger.record.checkpoint < confirmed.checkpoint {
+    let behind = ledger.record.checkpoint < confirmed.checkpoint;
+    if behind && !went_on_behind(facts, ledger, confirmed) {
         return Look::Continue;
     }
     if let Some(restored) = facts.local.begins_from_savepoint()
@@ -255,7 +257,10 @@ fn compare<'a>(
     let record = &ledger.record;
     let local = facts.local;
     if record.checkpoint < confirmed.checkpoint {
-        return Err(StopReason::ledger_behind(facts, ledger, confirmed));
+        return Err(match went_on_behind(facts, ledger, confirmed) {
+            true => StopReason::lineage_split(facts, ledger, confirmed),
+            false => StopReason::ledger_behind(facts, ledger, confirmed),
+        });
     }
     if record.checkpoint == confirmed.checkpoint {
         if record.nonce != confirmed.nonce {
@@ -280,6 +285,28 @@ fn compare<'a>(
     Ok(Standing::OneAhead(delta))
 }
 
+/// Whether the ledger's lower checkpoint was written after the one that the directory calls committed: somebody went on from an
+/// older state (`--accept-rewind`, `--adopt-local`), and the directory is of the history that was given up.
+fn went_on_behind(facts: &Facts<'_>, ledger: &LedgerFact, confirmed: CheckpointRef) -> bool {
+    let Some(meta) = &facts.local.meta else { return false };
+    // Offsets of another topic say nothing.
+    let kept = meta.ledger_topic_id;
+    if kept == TopicId::UNKNOWN || kept != facts.ledger_topic_id {
+        return false;
+    }
+    let offset = match meta.at() == confirmed {
+        true => meta.ledger_offset,
+        false => {
+            let named = facts.local.deltas.iter().find(|delta| delta.header.parent == confirmed);
+            named.and_then(|delta| delta.header.parent_ledger_offset)
+        }
+    };
+    // A record that was acknowledged without its offset is kept with the offset of the one before, behind which an owner record
+    // of that one may stand. Before the fence one transaction at most may lack its markers, so that one step back proves nothing.
+    let steps = confirmed.checkpoint.0 - ledger.record.checkpoint.0;
+    steps > 1 && offset.is_some_and(|offset| ledger.offset > offset)
+}
+
 /// The owner rule, which comes before everything else.
 fn fenced(facts: &Facts<'_>) -> Option<FencedReason> {
     if facts.newer_owner && facts.phase != OwnershipPhase::Starter {
@@ -300,7 +327,11 @@ fn guard(facts: &Facts<'_>) -> Option<StopReason> {
     }
     let kept = facts.local.meta.as_ref().map(|meta| meta.ledger_topic_id);
     if let Some(stop) = kept.and_then(|kept| StopReason::topic_recreated(facts, kept)) {
-        return Some(stop);
+        // What stands there may rule out that the directory is taken as the truth: then that is what is wrong.
+        return Some(match decide(&facts.of_any_topic()) {
+            Decision::Stop(found) if !covers(Resolution::AdoptLocal, &found) => found,
+            _ => stop,
+        });
     }
     let ledger = facts.ledger?;
     if ledger.record.job != *facts.job {

@@ -193,11 +193,10 @@ pub fn look_resolving(facts: &Facts<'_>, resolution: Resolution) -> Result<(), U
 pub fn resolve(facts: &Facts<'_>, resolution: Resolution) -> Result<Resolved, Unresolved> {
     match decide(facts) {
         Decision::Fenced(reason) => Err(Unresolved::Fenced(reason)),
-        Decision::Stop(StopReason::LedgerTopicRecreated { kept, .. })
+        Decision::Stop(StopReason::LedgerTopicRecreated { .. })
             if resolution == Resolution::AdoptLocal =>
         {
-            // As if it were the old topic: what it holds may be a restored copy of it.
-            match decide(&Facts { ledger_topic_id: kept, ..facts.clone() }) {
+            match decide(&facts.of_any_topic()) {
                 Decision::Stop(stop) if covers(resolution, &stop) => local_point(facts, resolution),
                 Decision::Stop(stop) => Err(refused_by(resolution, stop)),
                 Decision::Fenced(reason) => Err(Unresolved::Fenced(reason)),
@@ -214,7 +213,7 @@ pub fn resolve(facts: &Facts<'_>, resolution: Resolution) -> Result<Resolved, Un
 }
 
 /// The exact situations.
-fn covers(resolution: Resolution, stop: &StopReason) -> bool {
+pub(super) fn covers(resolution: Resolution, stop: &StopReason) -> bool {
     match resolution {
         Resolution::AdoptLocal => matches!(
             stop,
@@ -287,7 +286,9 @@ fn resolved(facts: &Facts<'_>, resolution: Resolution, point: RecoveryPoint) -> 
 
 fn refused_by(resolution: Resolution, stop: StopReason) -> Unresolved {
     match stop {
-        StopReason::ContradictingFiles { .. } | StopReason::MetaMissing { .. } => {
+        StopReason::ContradictingFiles { .. }
+        | StopReason::MetaMissing { .. }
+        | StopReason::RestoreUnfinished { .. } => {
             Unresolved::Stop(stop)
         }
         found => {

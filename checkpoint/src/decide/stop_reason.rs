@@ -128,8 +128,8 @@ pub enum StopReason {
     /// Two histories of one job.
     #[error(
         "two histories: {ledger} holds checkpoint {committed} (offset {offset}), the state in {} \
-         comes from {confirmed}, another attempt. The job ran on two directories. Start it on the \
-         directory whose output was committed", directory.display()
+         comes from {confirmed}, another attempt. The job ran on two directories, or it went on from an older state, \
+         and this history was given up. Start it on the directory it ran with last, whose output was committed", directory.display()
     )]
     LineageSplit {
         /// The state directory.
@@ -181,9 +181,13 @@ pub enum StopReason {
     },
     /// The ledger topic was deleted and created again.
     #[error(
-        "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}. \
-         Restore the topic; or start once with --adopt-local, which takes the directory as the truth; or \
-         start anew with another job name and an empty directory", directory.display()
+        "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}; the topic holds \
+         {}. Restore the topic; or, if the job has gone on from another directory, start it on that one; or start once with --adopt-local, which takes the directory as the truth; or \
+         start anew with another job name and an empty directory", directory.display(),
+        match committed {
+            Some(committed) => format!("checkpoint {committed}"),
+            None => "nothing of the job".to_owned(),
+        }
     )]
     LedgerTopicRecreated {
         /// The state directory.
@@ -194,6 +198,8 @@ pub enum StopReason {
         kept: TopicId,
         /// Id the brokers give.
         found: TopicId,
+        /// The last checkpoint in the new topic, if it holds one.
+        committed: Option<CheckpointRef>,
     },
     /// The ledger's record is another job's.
     #[error(
@@ -429,6 +435,7 @@ impl StopReason {
             ledger: facts.ledger_place.clone(),
             kept,
             found,
+            committed: facts.ledger.map(|ledger| ledger.record.at()),
         })
     }
 

@@ -49,7 +49,7 @@ fn a_lost_ledger_is_adopted_from_the_directory() {
 #[test]
 fn a_ledger_that_was_restored_older_is_adopted_over() {
     let local = at_four();
-    let older = fact(at(2, 1), 1);
+    let older = LedgerFact { offset: 60, ..fact(at(2, 1), 1) };
     let Resolved { point, given_up } =
         resolved(&Case::new(&local, Some(&older)), Resolution::AdoptLocal);
     assert_eq!((point.at, point.ledger_offset), (at(4, 1), None));
@@ -71,11 +71,111 @@ fn a_topic_made_anew_is_adopted_whatever_of_this_history_it_holds() {
         assert_eq!((point.at, point.ledger_offset), (expected, None), "{ledger:?}");
         assert!(refused(&case, Resolution::AcceptRewind).contains("created anew"));
     }
-    // What another directory wrote there is not overwritten.
+    // What another directory wrote there is not overwritten, and the plain start says so already.
     let ahead = fact(at(9, 1), 1);
     let mut case = Case::new(&local, Some(&ahead));
     case.topic = TopicId([9; 16]);
     assert!(refused(&case, Resolution::AdoptLocal).contains("stale"));
+    let Look::Stop(stop) = case.look() else { panic!("{:?}", case.look()) };
+    assert!(matches!(stop, StopReason::StaleLocalState { .. }), "{stop}");
+    let look = case.with(|facts| look_resolving(facts, Resolution::AdoptLocal));
+    assert!(matches!(look, Err(Unresolved::Refused(_))), "somebody was fenced");
+    assert_eq!(resolved(&case, Resolution::AcceptRewind).point.at, at(4, 1));
+}
+
+/// Somebody accepted a rewind on an older directory: the job goes on there under lower numbers, behind the record that this
+/// directory knows. No brokers lost anything, and to take this directory as the truth would end a healthy job.
+#[test]
+fn a_directory_of_a_history_that_was_given_up_is_told_so_before_the_fence() {
+    let local = super::local(Some(meta(at(9, 1), Some(70))), &[(at(10, 1), at(9, 1))]);
+    let rewound = fact(at(5, 2), 2);
+    let case = Case::new(&local, Some(&rewound));
+    let Look::Stop(stop) = case.look() else { panic!("{:?}", case.look()) };
+    assert_eq!(case.decide(), Decision::Stop(stop.clone()));
+    let text = stop.to_string();
+    assert!(text.contains("two histories") && text.contains("given up"), "{text}");
+    assert!(!text.contains("--"), "a way out is named: {text}");
+    for resolution in BOTH {
+        let look = case.with(|facts| look_resolving(facts, resolution));
+        assert!(matches!(look, Err(Unresolved::Refused(_))), "somebody was fenced");
+    }
+    // A record before the known one is a loss; so may be one that is a single step back, whose offset is not known for certain;
+    // and offsets of another topic say nothing.
+    let lost = LedgerFact { offset: 60, ..rewound.clone() };
+    let one_back = fact(at(8, 2), 2);
+    for (ledger, topic) in
+        [(&lost, [1; 16]), (&one_back, [1; 16]), (&rewound, [9; 16]), (&rewound, [0; 16])]
+    {
+        let case = Case { topic: TopicId(topic), ..Case::new(&local, Some(ledger)) };
+        assert!(stop_of(case.decide()).to_string().contains("--adopt-local"));
+        assert_eq!(resolved(&case, Resolution::AdoptLocal).point.at, at(9, 1));
+    }
+}
+
+/// Whoever follows the advice of a stop gets on: the way out that it names applies to the same facts, before the fence and behind
+/// it, and no other one is named by anything that is said on them.
+#[test]
+fn the_way_out_that_a_stop_names_is_not_refused_and_no_advice_leads_in_a_circle() {
+    let named = |text: &str| BOTH.map(|resolution| text.contains(&resolution.to_string()));
+    let (mut stops, mut followed, mut refusals) = (0, [0, 0], 0);
+    let mut locals = all_locals();
+    for mut local in all_locals() {
+        // A damaged file for every attempt that has no valid one.
+        for at in [at(1, 1), at(2, 2), at(3, 1)] {
+            if local.delta(at).is_none() {
+                let path = "/state/deltas/x.quarantined".into();
+                local.quarantined.push(QuarantinedFile { path, at, reason: None });
+            }
+        }
+        locals.push(local);
+    }
+    let offsets = [77, 2];
+    for local in &locals {
+        for ledger in all_ledgers() {
+            for (offset, topic) in offsets.iter().flat_map(|o| [1, 9, 0].map(|t| (*o, t))) {
+                let ledger = ledger.clone().map(|fact| LedgerFact { offset, ..fact });
+                let case =
+                    Case { topic: TopicId([topic; 16]), ..Case::new(local, ledger.as_ref()) };
+                let (look, decision) = (case.look(), case.decide());
+                let Decision::Stop(stop) = &decision else {
+                    assert_eq!(look, Look::Continue, "{local:?} {ledger:?}");
+                    continue;
+                };
+                if let Look::Stop(early) = &look {
+                    assert_eq!(early, stop, "the look and the decision tell two things");
+                }
+                stops += 1;
+                let ways = named(&stop.to_string());
+                assert_ne!(ways, [true, true], "{stop}");
+                for ((resolution, is_named), count) in BOTH.into_iter().zip(ways).zip(&mut followed)
+                {
+                    let looked = case.with(|facts| look_resolving(facts, resolution));
+                    let resolved = case.with(|facts| resolve(facts, resolution));
+                    if is_named {
+                        *count += 1;
+                        assert_eq!(looked, Ok(()), "{stop}");
+                        resolved.unwrap_or_else(|refused| panic!("{stop}\n{refused:?}"));
+                        continue;
+                    }
+                    assert!(looked.is_err(), "somebody is fenced for nothing: {stop}");
+                    refusals += 1;
+                    let text = match resolved {
+                        Err(Unresolved::Refused(refused)) => refused.to_string(),
+                        Err(Unresolved::Stop(stop)) => stop.to_string(),
+                        other => panic!("{stop}\n{other:?}"),
+                    };
+                    let mut others = named(&text);
+                    // Its own name stands there as what does not apply.
+                    for (other, index) in BOTH.into_iter().zip(0..) {
+                        others[index] &= other != resolution;
+                    }
+                    assert!(others == [false, false] || others == ways, "{stop}\n{text}");
+                }
+            }
+        }
+    }
+    assert!(stops > 50_000 && followed.iter().all(|n| *n > 5_000), "{stops} {followed:?}");
+    assert!(refusals > 50_000, "{refusals}");
 }
 
 #[test]
