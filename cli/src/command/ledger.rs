@@ -3,13 +3,16 @@
 use std::path::Path;
 
 use millstream_engine::checkpoint::{
-    Decision, Fingerprint, Inspection, JobName, JobStatus, LocalState, Look, RealDisk,
+    Decision, Fingerprint, Inspection, JobName, JobStatus, LocalState, Look, StopReason,
 };
 use millstream_engine::{LedgerView, preview_recovery, view_ledger};
+use millstream_protocol_client::KafkaClient;
 use serde::Serialize;
 
 use super::CommandError;
-use super::state::{SplitRow, note_holder, split_rows, splits_text, topic_id_text};
+use super::state::{
+    SplitRow, holder_of, inspect_folder, note_running, split_rows, splits_text, topic_id_text,
+};
 use crate::args::state::{LedgerArguments, LedgerCommand, LedgerShowArguments};
 use crate::output::{self, Column, OutputFormat, Table, note, time_text};
 
@@ -71,6 +74,7 @@ struct DirectorySide {
 
 #[derive(Serialize)]
 struct DecisionSide {
+    /// `in-use` while a job holds the directory, `wait` while a transaction is open that may hold what the ledger lacks, else
     /// `first-start`, `commit-first-record`, `confirm`, `resume`, `fenced` or `stop`.
     kind: &'static str,
     text: String,
@@ -80,44 +84,88 @@ pub(crate) fn run(arguments: LedgerArguments) -> Result<(), CommandError> {
     let LedgerArguments { cluster, command } = arguments;
     let LedgerCommand::Show(show) = command;
     let output = cluster.output;
+    // Before the cluster is asked: a wrong folder ends it here.
     let directory = show.state_dir.as_deref().map(look_at).transpose()?;
     cluster.with_client(|client| async move {
-        let ledger = view_ledger(&client, &show.job).await?;
-        print(&show, ledger.as_ref(), directory, output)
+        let seen = see(&client, &show.job, directory).await?;
+        print(&show, &seen, output)
     })
 }
+
+/// Tries to see ledger and directory at one moment. A job of 100 ms a checkpoint leaves time enough for one of a few.
+const TRIES_MAX: usize = 20;
 
 /// A directory, and the process that holds it.
 type Looked = (Inspection, Option<String>);
 
+struct Seen {
+    ledger: Option<LedgerView>,
+    directory: Option<Looked>,
+    /// The directory was the same before and after the ledger was read. It is otherwise if a job goes on there.
+    one_moment: bool,
+}
+
 fn look_at(path: &Path) -> Result<Looked, CommandError> {
-    let holder = note_holder(path)?;
-    Ok((Inspection::of(&RealDisk, path)?, holder))
+    let inspection = inspect_folder(path)?;
+    Ok((inspection, holder_of(path)?))
+}
+
+/// Reads the ledger between two looks at the directory, until these are the same: then ledger and directory fit together.
+async fn see(
+    client: &KafkaClient,
+    job: &JobName,
+    first: Option<Looked>,
+) -> Result<Seen, CommandError> {
+    let Some(mut before) = first else {
+        let ledger = view_ledger(client, job).await?;
+        return Ok(Seen { ledger, directory: None, one_moment: true });
+    };
+    let mut tries = 0;
+    loop {
+        let ledger = view_ledger(client, job).await?;
+        let after = look_at(&before.0.path)?;
+        let one_moment = before.1 == after.1 && before.0.local_state() == after.0.local_state();
+        tries += 1;
+        if one_moment || tries == TRIES_MAX {
+            return Ok(Seen { ledger, directory: Some(after), one_moment });
+        }
+        before = after;
+    }
 }
 
 fn print(
     show: &LedgerShowArguments,
-    ledger: Option<&LedgerView>,
-    directory: Option<Looked>,
+    seen: &Seen,
     output: OutputFormat,
 ) -> Result<(), CommandError> {
+    let (ledger, directory) = (seen.ledger.as_ref(), seen.directory.as_ref());
+    if let Some((inspection, Some(process))) = directory {
+        note_running(&inspection.path, process);
+    }
+    if !seen.one_moment {
+        note(
+            "it goes on too fast to be seen at one moment: the directory is shown as it was after the ledger was read",
+        );
+    }
     if let Some(view) = ledger.filter(|view| view.high_watermark > view.last_stable_offset) {
         note(&format!(
             "a transaction is open from offset {} on: what it wrote is not shown",
             view.last_stable_offset
         ));
     }
-    let decision = directory.as_ref().and_then(|(inspection, _)| {
-        let local = inspection.local_state()?;
+    let decision = directory.and_then(|(inspection, holder)| {
+        if let Some(process) = holder {
+            return Some(in_use(process));
+        }
+        // What a start would do is said of one moment only: of two it may be the wrong advice.
+        let local = inspection.local_state().filter(|_| seen.one_moment)?;
         let fingerprint = fingerprint(inspection, ledger);
         Some(decision(&show.job, fingerprint, &local, ledger))
     });
     let shown = Shown {
         job: show.job.to_string(),
         ledger: ledger.map(ledger_side),
-        directory: directory
-            .as_ref()
-            .map(|(inspection, holder)| directory_side(inspection, holder)),
+        directory: directory.map(|(inspection, holder)| directory_side(inspection, holder)),
         decision,
     };
     match output {
@@ -134,13 +182,31 @@ fn fingerprint(inspection: &Inspection, ledger: Option<&LedgerView>) -> Fingerpr
     of_meta.or(described.map(|d| d.fingerprint())).or(of_ledger).unwrap_or_default()
 }
 
+fn in_use(process: &str) -> DecisionSide {
+    let text = format!(
+        "a job is running here (process {process}); a start would be refused while it runs"
+    );
+    DecisionSide { kind: "in-use", text }
+}
+
 fn decision(
     job: &JobName,
     fingerprint: Fingerprint,
     local: &LocalState,
     ledger: Option<&LedgerView>,
 ) -> DecisionSide {
+    let open = ledger.is_some_and(|view| view.high_watermark > view.last_stable_offset);
     let (kind, text) = match preview_recovery(job, fingerprint, local, ledger) {
+        // What seems to be lost may be in the transaction that a killed process left open, or that lacks its markers.
+        Ok(Decision::Stop(StopReason::LedgerBehind { .. } | StopReason::LedgerLost { .. }))
+            if open =>
+        {
+            (
+                "wait",
+                "end the open transaction first, and then decide; look again once it has ended"
+                    .to_owned(),
+            )
+        }
         Ok(Decision::FirstStart) => {
             ("first-start", "begin at the sources' starting offsets".to_owned())
         }
@@ -281,13 +347,12 @@ fn text(shown: &Shown) -> String {
         text.push_str(&format!("\na start would stop: {error}\n"));
     }
     if let Some(decision) = &shown.decision {
-        text.push_str(&format!(
-            "\na start on this directory would {}\n",
-            match decision.kind {
-                "stop" | "fenced" => format!("stop: {}", decision.text),
-                _ => decision.text.clone(),
-            }
-        ));
+        let text_of = &decision.text;
+        text.push_str(&match decision.kind {
+            "in-use" => format!("\n{text_of}\n"),
+            "stop" | "fenced" => format!("\na start on this directory would stop: {text_of}\n"),
+            _ => format!("\na start on this directory would {text_of}\n"),
+        });
     }
     text
 }

@@ -1,13 +1,15 @@
 //! What the tools for checkpoints, savepoints and the ledger have in common: how state is told in text and in JSON.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use millstream_engine::checkpoint::{
-    CheckpointRef, JobDescription, Positions, RealDisk, TopicId, Watermarks,
+    CheckpointRef, Inspection, JobDescription, Positions, RealDisk, TopicId, Watermarks,
 };
 use serde::Serialize;
 
 use crate::command::CommandError;
+use crate::exit_code;
 use crate::output::{Column, Table, note};
 
 /// Where a split of a source stands.
@@ -133,16 +135,47 @@ pub(crate) fn topic_id_text(id: TopicId) -> Option<String> {
     (id != TopicId::UNKNOWN).then(|| id.to_string())
 }
 
+/// Refuses what is no folder, or can not be looked at.
+pub(crate) fn existing_folder(directory: &Path) -> Result<(), CommandError> {
+    let code_and_text = match std::fs::metadata(directory) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            (exit_code::STATE, format!("failed to look at {}: {error}", directory.display()))
+        }
+        _ => (exit_code::NO_INPUT, format!("there is no folder {}", directory.display())),
+    };
+    Err(CommandError::says(code_and_text.0, code_and_text.1))
+}
+
+/// What a folder holds that has to be there.
+pub(crate) fn inspect_folder(directory: &Path) -> Result<Inspection, CommandError> {
+    existing_folder(directory)?;
+    Ok(Inspection::of(&RealDisk, directory)?)
+}
+
+/// The process that holds the directory, if a job is running on it.
+pub(crate) fn holder_of(directory: &Path) -> Result<Option<String>, CommandError> {
+    let lock = directory.join("LOCK");
+    RealDisk::lock_holder(&lock).map_err(|error| {
+        let text = format!("failed to look at {}: {error}", lock.display());
+        CommandError::says(exit_code::STATE, text)
+    })
+}
+
 /// Tells if a job holds the directory, whose files then change while they are looked at.
 pub(crate) fn note_holder(directory: &Path) -> Result<Option<String>, CommandError> {
-    let holder = RealDisk::lock_holder(&directory.join("LOCK"))?;
+    let holder = holder_of(directory)?;
     if let Some(process) = &holder {
-        note(&format!(
-            "a job is running on {} (process {process}): what is shown is one moment of it",
-            directory.display()
-        ));
+        note_running(directory, process);
     }
     Ok(holder)
+}
+
+pub(crate) fn note_running(directory: &Path, process: &str) {
+    note(&format!(
+        "a job is running on {} (process {process}): what is shown is one moment of it",
+        directory.display()
+    ));
 }
 
 /// Milliseconds since 1970.

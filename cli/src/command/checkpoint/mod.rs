@@ -6,9 +6,10 @@ mod verify;
 
 use std::path::Path;
 
-use millstream_engine::checkpoint::{Inspection, RealDisk};
+use millstream_engine::checkpoint::Inspection;
 
 use super::CommandError;
+use super::state::inspect_folder;
 use crate::args::state::{CheckpointArguments, CheckpointCommand};
 use crate::exit_code;
 
@@ -27,11 +28,7 @@ pub(crate) fn run(arguments: &CheckpointArguments) -> Result<(), CommandError> {
 
 /// Looks at a state directory, which has to be one.
 fn inspect(directory: &Path) -> Result<Inspection, CommandError> {
-    if !directory.is_dir() {
-        let text = format!("there is no folder {}", directory.display());
-        return Err(CommandError::says(exit_code::NO_INPUT, text));
-    }
-    let inspection = Inspection::of(&RealDisk, directory)?;
+    let inspection = inspect_folder(directory)?;
     let nothing = matches!(inspection.meta, Ok(None))
         && inspection.deltas.is_empty()
         && inspection.quarantined.is_empty()

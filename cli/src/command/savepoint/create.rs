@@ -8,7 +8,7 @@ use millstream_engine::view_ledger;
 use crate::args::state::SavepointCreateArguments;
 use crate::cluster::ClusterArguments;
 use crate::command::CommandError;
-use crate::command::state::now_ms;
+use crate::command::state::{existing_folder, now_ms};
 use crate::exit_code;
 use crate::output::OutputFormat;
 
@@ -18,10 +18,7 @@ pub(super) fn run(
     output: OutputFormat,
 ) -> Result<(), CommandError> {
     let directory = &arguments.directory.state_dir;
-    if !directory.is_dir() {
-        let text = format!("there is no folder {}", directory.display());
-        return Err(CommandError::says(exit_code::NO_INPUT, text));
-    }
+    existing_folder(directory)?;
     let asks = cluster.bootstrap_server.is_some()
         || cluster.command_config.is_some()
         || !cluster.properties.is_empty();

@@ -8,6 +8,7 @@ use tokio::time::{Instant, interval};
 use crate::args::state::SavepointTriggerArguments;
 use crate::cluster::runtime;
 use crate::command::CommandError;
+use crate::command::state::existing_folder;
 use crate::exit_code;
 use crate::output::{OutputFormat, note};
 use crate::signals::{Interrupted, Signals};
@@ -23,10 +24,7 @@ pub(super) fn run(
     output: OutputFormat,
 ) -> Result<(), CommandError> {
     let directory = &arguments.directory.state_dir;
-    if !directory.is_dir() {
-        let text = format!("there is no folder {}", directory.display());
-        return Err(CommandError::says(exit_code::NO_INPUT, text));
-    }
+    existing_folder(directory)?;
     let trigger = match (arguments.stop, arguments.drain) {
         (false, _) => SavepointTrigger::Live,
         (true, false) => SavepointTrigger::Stop,
