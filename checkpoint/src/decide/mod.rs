@@ -11,10 +11,10 @@ mod stop_reason;
 
 pub use facts::{Facts, LedgerFact, LedgerPlace, MAX_FAILED_TAKEOVERS, OwnershipPhase};
 pub use replay_plan::{ReplayPlan, StoreFacts, replay_plan};
+use resolution::covers;
 pub use resolution::{
     GivenUp, Resolution, ResolutionRefused, Resolved, Unresolved, look_resolving, resolve,
 };
-use resolution::covers;
 pub use restore::{RestoreConsent, RestoreFacts, decide_restore};
 pub use stop_reason::StopReason;
 

@@ -288,9 +288,7 @@ fn refused_by(resolution: Resolution, stop: StopReason) -> Unresolved {
     match stop {
         StopReason::ContradictingFiles { .. }
         | StopReason::MetaMissing { .. }
-        | StopReason::RestoreUnfinished { .. } => {
-            Unresolved::Stop(stop)
-        }
+        | StopReason::RestoreUnfinished { .. } => Unresolved::Stop(stop),
         found => {
             let found = Box::new(found);
             Unresolved::Refused(ResolutionRefused::OtherDamage { resolution, found })

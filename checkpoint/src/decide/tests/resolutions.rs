@@ -230,7 +230,10 @@ fn a_rewind_behind_a_damaged_delta_repeats_one_checkpoint_and_the_text_names_it(
     let mut other_digest = fact(at(5, 1), 1);
     other_digest.record.delta_digest = None;
     let text = stop_of(Case::new(&whole, Some(&other_digest)).decide()).to_string();
-    let named = format!("names none. Restore the file that was committed; or start once with --accept-rewind, which goes on from {}", at(4, 1));
+    let named = format!(
+        "names none. Restore the file that was committed; or start once with --accept-rewind, which goes on from {}",
+        at(4, 1)
+    );
     assert!(text.contains(&named), "{text}");
 }
 
