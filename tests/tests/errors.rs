@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use millstream_dev_broker::{FaultAction, FaultRule, Occurrence};
+use millstream_engine::checkpoint::savepoint_of_directory;
 use millstream_protocol::{ApiKey, ErrorCode};
 use millstream_testcontainers::Signal;
 use millstream_tests::LocalBroker;
@@ -171,6 +172,8 @@ fn the_ledger_topic_was_deleted() {
         73,
         &["flights-q1.millstream-ledger", "checkpoint", "restore"],
     );
+    let words = ["--accept-rewind does not apply", "does not exist", "--adopt-local"];
+    assert_refused(&stage.command().argument("--accept-rewind"), 73, &words);
 }
 
 #[test]
@@ -185,7 +188,54 @@ fn a_delta_file_has_a_flipped_byte() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;
     std::fs::write(&delta, bytes).expect("a changed file");
-    assert_refused(&stage.command(), 73, &["checkpoint", "delta"]);
+    let words = ["checkpoint", "is damaged or was put aside", ".quarantined", "which goes on from"];
+    assert_refused(&stage.command(), 73, &words);
+}
+
+/// The state is right, the cluster is another one that has topics of the same names.
+#[test]
+fn a_word_on_the_wrong_cluster_changes_neither_the_state_nor_that_cluster() {
+    let stage = Stage::new();
+    let job = stage.command().start(false);
+    wait_for(|| stage.broker.read("out", PARTITIONS).len() == 1000, "the output");
+    job.stop();
+    let meta = std::fs::read(stage.state.path().join("META")).expect("META");
+    let other = Stage::new();
+    let on_other = FlightsCommand::new(
+        Query::Q1,
+        &other.broker.address(),
+        "flights",
+        "out",
+        stage.state.path(),
+    );
+    let made_anew = ["flights-", "deleted and made anew"];
+    assert_refused(&on_other.clone().argument("--adopt-local"), 66, &made_anew);
+    assert_refused(&on_other.clone().argument("--accept-rewind"), 66, &made_anew);
+    assert_refused(&on_other, 73, &["flights-q1.millstream-ledger", "does not exist"]);
+    // A savepoint of it is not restored there either.
+    let folder = tempfile::tempdir().expect("a folder");
+    let (savepoint, empty) = (folder.path().join("sp"), folder.path().join("empty"));
+    savepoint_of_directory(stage.state.path(), &savepoint, 0, None).expect("a savepoint");
+    let restored = on_other
+        .state_dir(&empty)
+        .argument("--from-savepoint")
+        .argument(savepoint.to_str().expect("a name"))
+        .argument("--adopt-local");
+    assert_refused(&restored, 66, &made_anew);
+    assert!(!empty.join("META").exists() && !empty.join("RESTORED").exists());
+    assert_eq!(std::fs::read(stage.state.path().join("META")).expect("META"), meta);
+    stage.command().run_bounded(LIMIT);
+}
+
+#[test]
+fn the_ledger_topic_has_another_cleanup_policy() {
+    let stage = Stage::new();
+    stage.broker.create_topic("flights-q1.millstream-ledger", 1);
+    let command =
+        "millstream topic alter flights-q1.millstream-ledger --config cleanup.policy=compact";
+    assert_refused(&stage.command(), 73, &["cleanup.policy=\"delete\"", command]);
+    let word = stage.command().argument("--accept-rewind");
+    assert_refused(&word, 73, &["--accept-rewind does not apply", command]);
 }
 
 fn newest_delta(state: &Path) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_checkpoint::{
-    FencedReason, ResolutionRefused, SavepointError, StateError, StopReason, StoreError,
+    FencedReason, Resolution, ResolutionRefused, SavepointError, StateError, StopReason, StoreError,
 };
 use millstream_protocol_client::{ClientError, ConfigError, ProduceError};
 use thiserror::Error;
@@ -99,13 +99,16 @@ pub enum JobError {
     },
     /// The job had ended; there is nothing to go on with.
     #[error(
-        "job {job:?} has finished (checkpoint {checkpoint}): its input and event time are at their end, so it does not read on; \
-         to do so take a savepoint of its directory (`millstream savepoint create --state-dir`) and begin from it in an empty one, \
-         to run it anew give an empty state directory and another job name"
+        "job {job:?} has finished: {} holds its last checkpoint, {checkpoint}. Its input and event time are at their end, so it does \
+         not read on, and nothing was changed. To read on take a savepoint of that directory (`millstream savepoint create \
+         --state-dir`) and begin from it in an empty one; to run it anew give an empty state directory and another job name",
+        directory.display()
     )]
     AlreadyFinished {
         /// Job name.
         job: String,
+        /// The state directory.
+        directory: std::path::PathBuf,
         /// Its last checkpoint.
         checkpoint: u64,
     },
@@ -181,6 +184,14 @@ pub enum JobError {
     /// `--adopt-local` or `--accept-rewind` was given where it does not apply.
     #[error(transparent)]
     Resolution(#[from] ResolutionRefused),
+    /// One of the two was given, and the start came no further than the ledger topic.
+    #[error("{resolution} does not apply, something else is wrong: {source}")]
+    ResolutionNotActedOn {
+        /// What was asked for.
+        resolution: Resolution,
+        /// What is wrong.
+        source: LedgerTopicError,
+    },
     /// The operating system refused something a job needs.
     #[error("{what}")]
     System {

@@ -59,13 +59,16 @@ impl JobError {
             Self::Connector(error) => of_connector(error),
             Self::Producer { source, .. } => of_producer(source),
             Self::Bug { .. } => BUG,
-            Self::Ledger(error) => of_ledger(error),
+            Self::Ledger(error) | Self::ResolutionNotActedOn { source: error, .. } => {
+                of_ledger(error)
+            }
             Self::State(_)
             | Self::Store(_)
             | Self::Stop(_)
             | Self::Resolution(_)
             | Self::StopOnFullDisk { .. }
-            | Self::StateDirNotEmpty { .. } => STATE,
+            | Self::StateDirNotEmpty { .. }
+            | Self::AlreadyFinished { .. } => STATE,
             Self::Savepoint(error) => of_savepoint(error),
             Self::GaveUp { source, .. } => source.exit_code(),
             Self::Fenced(_) => FENCED,
@@ -73,8 +76,7 @@ impl JobError {
             | Self::Option(_)
             | Self::InvalidJob { .. }
             | Self::IntervalTooLong { .. } => CONFIG,
-            Self::AlreadyFinished { .. }
-            | Self::SavepointNotTaken { .. }
+            Self::SavepointNotTaken { .. }
             | Self::CheckpointTimeout { .. }
             | Self::TooManyFailedCheckpoints { .. }
             | Self::WorkerHangs { .. }

@@ -19,7 +19,7 @@ use super::checkpoint::{RollBackReason, next};
 use super::control::ControlDesk;
 use super::error::JobError;
 use super::fault::{Mutant, Step, crash_point, mutant};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, LedgerTopicError};
 use super::maintenance::Maintenance;
 use super::monitor::{JobMonitor, Phase};
 use super::offset_publisher::OffsetPublisher;
@@ -60,6 +60,21 @@ pub(super) struct Opened {
     output: SinkOutput,
     pub(super) bounded: bool,
     transaction_timeout: Duration,
+}
+
+impl Opened {
+    /// Where the sources go on behind `known`. Refuses a state whose records are gone, and topics that only bear the names of
+    /// those it was made from.
+    async fn resume_positions(&self, known: &Positions) -> Result<Positions, JobError> {
+        let mut positions = Positions::new();
+        for (uid, source) in &self.sources.0 {
+            let Some(description) = self.descriptions.get(uid) else { continue };
+            for position in description.resume_positions(uid, source, known).await? {
+                positions.insert(Arc::clone(uid), position);
+            }
+        }
+        Ok(positions)
+    }
 }
 
 impl JobMaster {
@@ -131,6 +146,16 @@ impl JobMaster {
             }
         };
         self.stop.watch_over(opened.output.transactional.producer.clone());
+        // Whoever lets a directory or a savepoint count more than the ledger may have named the wrong cluster. The inputs tell,
+        // before a ledger topic is made there, anybody is fenced or META is written. (A plain start has the ledger's topic id.)
+        let taken = match (&restore, config.resolution) {
+            (Some(restore), _) => Some(restore.positions().clone()),
+            (None, Some(_)) => positions_of(&directory),
+            (None, None) => None,
+        };
+        if let Some(positions) = taken {
+            opened.resume_positions(&positions).await?;
+        }
         let owner = OwnerId(random_id()?);
         let known = directory.local().meta;
         let newest = directory.local().newest();
@@ -146,7 +171,8 @@ impl JobMaster {
                 .map(|meta| (meta.ledger_topic_id, newest)),
             known.and_then(|meta| meta.ledger_offset),
         )
-        .await?;
+        .await
+        .map_err(|source| not_acted_on(config.resolution, source))?;
         crash_point(Step::LedgerOpened);
         if let Some(restore) = restore {
             let unknown = |uid: &str| !restore.knows_source(uid);
@@ -192,8 +218,10 @@ impl JobMaster {
     ) -> Result<RecoveryPoint, JobError> {
         self.monitor.update(|now| now.phase = Phase::Starting);
         let first_positions = async || self.first_positions(opened, |_| true).await;
+        let check =
+            async |positions: &Positions| opened.resume_positions(positions).await.map(drop);
         let confirmed = standing.confirmed();
-        self.in_time(standing.recover(first_positions), confirmed).await
+        self.in_time(standing.recover(first_positions, check), confirmed).await
     }
 
     /// Start positions of those sources that have no state.
@@ -243,17 +271,7 @@ impl JobMaster {
         if let Some(own) = standing.ledger.last().filter(|own| own.record.at() == parent.at()) {
             parent.ledger_offset.get_or_insert(own.offset);
         }
-        let resumed = async {
-            let mut positions = Positions::new();
-            for (uid, source) in &opened.sources.0 {
-                let Some(description) = opened.descriptions.get(uid) else { continue };
-                for position in description.resume_positions(uid, source, &parent.positions).await?
-                {
-                    positions.insert(Arc::clone(uid), position);
-                }
-            }
-            Ok(positions)
-        };
+        let resumed = opened.resume_positions(&parent.positions);
         let positions = self.in_time(resumed, parent.checkpoint.0).await?;
         let first = next(parent.checkpoint);
         if let Err(error) = standing.producer.begin_transaction(first) {
@@ -331,7 +349,11 @@ impl JobMaster {
             );
             return Ok(());
         }
-        Err(JobError::AlreadyFinished { job: job.to_owned(), checkpoint: checkpoint.0 })
+        Err(JobError::AlreadyFinished {
+            job: job.to_owned(),
+            directory: self.state_dir.clone(),
+            checkpoint: checkpoint.0,
+        })
     }
 
     /// Connects the sources and checks the topics of the sinks.
@@ -483,9 +505,30 @@ impl JobMaster {
     }
 }
 
+/// A word that somebody gave must not be passed over in silence where the ledger topic itself stops the start.
+fn not_acted_on(resolution: Option<Resolution>, source: LedgerTopicError) -> JobError {
+    match (resolution, source) {
+        (
+            Some(resolution),
+            source @ (LedgerTopicError::Missing { .. } | LedgerTopicError::WrongPolicy { .. }),
+        ) => JobError::ResolutionNotActedOn { resolution, source },
+        (_, source) => source.into(),
+    }
+}
+
+/// Of the last checkpoint that the directory knows to be committed, as far as it knows positions.
+fn positions_of(directory: &StateDirectory) -> Option<Positions> {
+    let local = directory.local();
+    let meta = local.confirmed().and_then(|at| local.meta_at(at)).or(local.meta);
+    meta.map(|meta| meta.positions)
+}
+
 /// A store that holds state comes with the META that says of which checkpoint; the delta files beside it may all have been
 /// applied and removed.
-fn check_store_has_meta(directory: &StateDirectory, store: &dyn StateStore) -> Result<(), JobError> {
+fn check_store_has_meta(
+    directory: &StateDirectory,
+    store: &dyn StateStore,
+) -> Result<(), JobError> {
     let local = directory.local();
     if local.meta.is_some() || local.restored.is_some() {
         return Ok(());

@@ -59,7 +59,7 @@ pub enum LedgerTopicError {
     },
     /// The topic would lose records.
     #[error(
-        "ledger topic {topic:?} has cleanup.policy={policy:?}, it must be 'compact'; alter the topic: with any other policy the broker deletes the record that proves what was committed"
+        "ledger topic {topic:?} has cleanup.policy={policy:?}, it must be 'compact': with any other policy the broker deletes the record that proves what was committed. Alter the topic with `millstream topic alter {topic} --config cleanup.policy=compact -b HOST:PORT` and start the job again"
     )]
     WrongPolicy {
         /// Ledger topic.

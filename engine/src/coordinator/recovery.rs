@@ -53,10 +53,16 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// R1 to R6. `first_positions` resolves the start positions of a job that has never run.
-    pub(crate) async fn recover<F>(&mut self, first_positions: F) -> Result<RecoveryPoint, JobError>
+    /// R1 to R6. `first_positions` resolves the start positions of a job that has never run, `check_positions` says whether the
+    /// sources can go on from those of a resolution, before it becomes the truth.
+    pub(crate) async fn recover<F, C>(
+        &mut self,
+        first_positions: F,
+        check_positions: C,
+    ) -> Result<RecoveryPoint, JobError>
     where
         F: AsyncFn() -> Result<Positions, JobError>,
+        C: AsyncFn(&Positions) -> Result<(), JobError>,
     {
         let mut tries = FenceTries::default();
         let mut early = None;
@@ -103,6 +109,9 @@ impl Standing {
                     decided
                 }
                 Effect::Repair(point) => {
+                    if self.recovery.resolution.is_some() && point.status == JobStatus::Running {
+                        check_positions(&point.positions).await?;
+                    }
                     self.repair(&point)?;
                     crash_point(Step::Repaired);
                     self.recovery.repaired(point)

@@ -93,6 +93,11 @@ impl PreparedRestore {
         self.plan.positions.of_source(uid).next().is_some()
     }
 
+    /// Where the savepoint's sources stand.
+    pub(crate) fn positions(&self) -> &Positions {
+        &self.plan.positions
+    }
+
     /// Restores into `directory` and its store. `new_positions` are those of the sources that the savepoint does not know.
     pub(crate) async fn restore(
         self,

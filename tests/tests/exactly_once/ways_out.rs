@@ -65,7 +65,8 @@ fn a_deleted_ledger_is_adopted_from_the_state_directory() {
         runtime.block_on(client.delete_topic(LEDGER)).expect("a deleted topic");
         assert_stops(&stage.command(), 73, &[LEDGER, "does not exist", "--adopt-local"]);
         let rewind = stage.command().argument("--accept-rewind");
-        assert_stops(&rewind, 73, &[LEDGER, "--adopt-local"]);
+        let words = ["--accept-rewind does not apply", LEDGER, "does not exist", "--adopt-local"];
+        assert_stops(&rewind, 73, &words);
         resolve(&stage, &feed, &adopt, "is taken as the truth");
         assert_stops(&adopt, 73, &["--adopt-local does not apply"]);
         run_for_a_while(&stage, &feed);
@@ -102,6 +103,57 @@ fn a_ledger_that_was_restored_older_is_adopted_from_the_state_directory() {
     let lines = feed.stop();
     stage.command().run_bounded(BOUNDED_LIMIT);
     assert_eq!(stage.check_totals(&lines), Ok(()));
+    stage.assert_nothing_open();
+}
+
+/// The job was adopted onto a new ledger topic and runs; an old copy of its directory knows the topic that is gone. Whatever is
+/// tried on the copy, the job that runs is left alone, and the only way out that is named works.
+#[test]
+fn a_copy_of_a_history_that_was_given_up_is_told_so_and_fences_nobody() {
+    if !real_kafka_or_skip("a history that was given up") {
+        return;
+    }
+    let stage = Stage::new(KafkaCluster::builder(), Query::Q1);
+    let bootstrap = stage.cluster.bootstrap_servers();
+    let feed = SteadyFeed::start(&bootstrap, &stage.input, 10, Duration::from_millis(20));
+    run_for_a_while(&stage, &feed);
+    let early = tempfile::tempdir().expect("a folder");
+    copy_folder(stage.state.path(), early.path());
+    run_for_a_while(&stage, &feed);
+    let (runtime, client) = stage.client();
+    runtime.block_on(client.delete_topic(LEDGER)).expect("a deleted topic");
+    let mut job = stage.command().argument("--adopt-local").start(false);
+    wait_until_it_runs(&mut job);
+
+    let old = stage.command().state_dir(early.path());
+    let adopt = old.clone().argument("--adopt-local");
+    for (command, word) in
+        [(&old, "Start it on the directory it ran with last"), (&adopt, "does not apply")]
+    {
+        let mut stopped = command.start(false);
+        assert_eq!(stopped.exit_code(LIMIT), 73, "{}", stopped.output());
+        for word in [word, "stale", "--accept-rewind"] {
+            assert!(
+                stopped.output().contains(word),
+                "{word:?} is missing in:\n{}",
+                stopped.output()
+            );
+        }
+        assert!(!stopped.output().contains("created anew"), "{}", stopped.output());
+    }
+    let written = feed.written();
+    wait_until("more input", LIMIT, || feed.written() > written + 300);
+    assert!(!job.has_ended(), "{}", job.output());
+    assert!(!job.output().contains("took over"), "it was fenced:\n{}", job.output());
+    job.stop();
+    let lines = feed.stop();
+    stage.command().run_bounded(BOUNDED_LIMIT);
+    assert_eq!(stage.check_totals(&lines), Ok(()));
+
+    // The directory is lost: the way out that was named is one.
+    let mut last = old.argument("--accept-rewind").start(true);
+    assert_eq!(last.exit_code(BOUNDED_LIMIT), 0, "{}", last.output());
+    assert!(last.output().contains("exactly-once for the output behind"), "{}", last.output());
     stage.assert_nothing_open();
 }
 

@@ -39,7 +39,11 @@ fn a_drained_job_has_given_all_results_and_can_be_gone_on_from() {
 
     // The directory is that of a job that has finished; the savepoint goes on, and time with it.
     let again = stage.job(Program::Hours, 2, "state").start().unwrap().wait();
-    assert!(matches!(again, Err(JobError::AlreadyFinished { .. })), "{again:?}");
+    let Err(again @ JobError::AlreadyFinished { .. }) = again else { panic!("{again:?}") };
+    assert_eq!(again.exit_code(), 73);
+    for part in ["has finished", "its last checkpoint", "another job name", "savepoint"] {
+        assert!(again.to_string().contains(part), "{part:?} is missing in {again}");
+    }
     let job = stage.job(Program::Hours, 1, "restored").from_savepoint(stage.path("sp"));
     let job = job.start().unwrap();
     stage.write(&events(240, 480));

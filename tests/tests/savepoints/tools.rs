@@ -317,6 +317,93 @@ fn the_ledger_is_shown_beside_the_directory_with_what_a_start_would_do() {
     assert!(there[0]["directory"]["restored_from"].as_str().unwrap().contains("of job sums"));
 }
 
+/// Directory and ledger change all the time: what is said of them is said of one moment, and no way out is advised.
+#[test]
+fn the_ledger_of_a_running_job_is_shown_without_advice_against_it() {
+    let stage = Stage::new();
+    let address = stage.broker.address();
+    let state = stage.path("state");
+    let job = stage.job(Program::Sums, 2, "state").start().unwrap();
+    let show = ["ledger", "show", "sums", "-b", &address, "--state-dir", state.to_str().unwrap()];
+    let running =
+        format!("a job is running here (process {}); a start would be refused", std::process::id());
+    let writing = std::sync::atomic::AtomicBool::new(true);
+    let mut shown = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut from = 0;
+            while writing.load(std::sync::atomic::Ordering::Relaxed) {
+                stage.write(&events(from, from + 10));
+                from += 10;
+            }
+        });
+        wait_until("checkpoints", LIMIT, || job.monitor().snapshot().committed > 5);
+        for _ in 0..20 {
+            shown.extend(rows(&show));
+            let text = ok(&show);
+            shown.extend(text.contains(&running).then_some(Value::Null));
+            assert!(!text.contains("--accept-rewind") && !text.contains("stop"), "{text}");
+        }
+        writing.store(false, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(shown.len(), 40, "some text does not say that the job runs");
+    let mut checkpoints = std::collections::BTreeSet::new();
+    for shown in shown.iter().filter(|shown| !shown.is_null()) {
+        assert_eq!(shown["decision"]["kind"], "in-use", "{shown}");
+        assert!(shown["decision"]["text"].as_str().unwrap().contains(&running), "{shown}");
+        checkpoints.insert(shown["ledger"]["last"]["checkpoint"].as_u64());
+    }
+    assert!(checkpoints.len() > 5, "the job did not go on meanwhile: {checkpoints:?}");
+    stop(job);
+    assert_eq!(rows(&show)[0]["decision"]["kind"], "resume");
+}
+
+#[test]
+fn what_a_directory_lacks_is_told_alike_by_every_tool() {
+    let stage = Stage::new();
+    let address = stage.broker.address();
+    let nowhere = stage.path("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    let looping = stage.path("looping");
+    std::fs::create_dir(&looping).unwrap();
+    std::os::unix::fs::symlink("LOCK", looping.join("LOCK")).unwrap();
+    std::fs::write(looping.join("META"), "").unwrap();
+    let lock = looping.join("LOCK").display().to_string();
+    let tools: [&[&str]; 4] = [
+        &["checkpoint", "list"],
+        &["checkpoint", "show"],
+        &["checkpoint", "verify"],
+        &["ledger", "show", "sums", "-b", &address],
+    ];
+    let text = format!("there is no folder {nowhere}");
+    for tool in tools {
+        refused(&[tool, &["--state-dir", nowhere]].concat(), 66, &[&text]);
+        let there = [tool, &["--state-dir", looping.to_str().unwrap()]].concat();
+        refused(&there, 73, &[&format!("failed to look at {lock}")]);
+    }
+
+    // Delta files without META are an incomplete copy, whatever the ledger holds, also if they were applied and removed.
+    let job = stage.job(Program::Sums, 2, "state").start().unwrap();
+    stage.write(&events(0, 100));
+    stage.wait_for_rows(100);
+    stop(job);
+    let state = stage.path("state");
+    std::fs::remove_file(state.join("META")).unwrap();
+    let show = ["ledger", "show", "sums", "-b", &address, "--state-dir", state.to_str().unwrap()];
+    let shown = rows(&show);
+    assert!(
+        shown[0]["decision"]["text"].as_str().unwrap().contains("META is missing"),
+        "{shown:?}"
+    );
+    let started = || stage.job(Program::Sums, 2, "state").start().unwrap().wait().unwrap_err();
+    let missing = started().to_string();
+    assert!(missing.contains("META is missing") && missing.contains("savepoint"), "{missing}");
+    std::fs::remove_dir_all(state.join("deltas")).unwrap();
+    let missing = started();
+    assert!(missing.to_string().contains("META is missing"), "{missing}");
+    assert_eq!(missing.exit_code(), 73);
+}
+
 #[test]
 fn a_running_job_takes_savepoints_for_whoever_asks_from_outside() {
     let stage = Stage::new();
