@@ -3,7 +3,7 @@
 //! - [`flights`]: the flights job as a process, its data, and the expected answers.
 //! - [`keyed_state`]: a job with every kind of state and timers, and what it must write.
 //! - [`records`]: records written and read by our client, for comparison with Java's.
-//! - [`example`]: where a built example is.
+//! - [`example()`]: where a built example is.
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
 //! - [`Topics`]: topics of any cluster.
 //! - [`raw_producer`]: what no well-behaved client sends.
