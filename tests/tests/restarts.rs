@@ -140,7 +140,9 @@ fn the_error_of_a_job_that_is_given_up_lists_its_restarts_and_holds_back_no_read
     let JobError::GaveUp { restarts, .. } = &error else { panic!("{error:?}") };
     assert_eq!(restarts.0.len(), 2);
     let said = chain(&error);
-    assert_eq!(said.matches("restarted from checkpoint").count(), 2, "{said}");
+    // What is alike is one line.
+    assert_eq!(said.matches("restarted from checkpoint").count(), 1, "{said}");
+    assert!(said.contains("(2 times, last "), "{said}");
     assert!(said.contains("allows 2 restarts"), "{said}");
     assert!(said.contains("150 is too much"), "{said}");
     assert_eq!(stage.broker.open_transactions(), Vec::<String>::new());
@@ -237,7 +239,8 @@ fn checkpoints_that_fail_more_often_than_tolerable_are_a_failure_of_the_job() {
     let error = handle.wait().unwrap_err();
     let said = chain(&error);
     assert!(said.contains("3 checkpoints in a row failed, 2 may"), "{said}");
-    assert_eq!(said.matches("rolled back to checkpoint").count(), 2, "{said}");
+    assert_eq!(said.matches("rolled back to checkpoint").count(), 1, "{said}");
+    assert!(said.contains("(2 times, last "), "{said}");
     stage.broker.clear_faults();
     stage.start(true, |env| env, |number| number).wait().unwrap();
     stage.assert_sums(NUMBERS + 10);

@@ -26,8 +26,8 @@ pub enum Resolution {
     AdoptLocal,
     /// Go on from an older state. For a ledger that stands at a checkpoint of which the directory has no valid delta file.
     ///
-    /// The job goes on from the last checkpoint of which the directory has the files, and computes the later ones again: what they wrote is in the output
-    /// already, so it is there twice (at-least-once).
+    /// The job goes on from the last checkpoint of which the directory has the files, and computes the later ones again: what
+    /// they wrote is in the output already, so it is there twice (at-least-once).
     AcceptRewind,
 }
 

@@ -182,7 +182,8 @@ pub enum StopReason {
     /// The ledger topic was deleted and created again.
     #[error(
         "the ledger topic was created anew: {ledger} now has id {found}, {} was written with {kept}; the topic holds \
-         {}. Restore the topic; or, if the job has gone on from another directory, start it on that one; or start once with --adopt-local, which takes the directory as the truth; or \
+         {}. Restore the topic; or, if the job has gone on from another directory, start it on that one; or start \
+         once with --adopt-local, which takes the directory as the truth; or \
          start anew with another job name and an empty directory", directory.display(),
         match committed {
             Some(committed) => format!("checkpoint {committed}"),
