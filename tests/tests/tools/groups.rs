@@ -133,7 +133,7 @@ fn group_with_members_is_shown_and_left_alone() {
     let text = cluster.tool(&format!("group describe {group}")).ok();
     assert!(text.contains("Stable") && text.contains("1 member,"), "{text}");
     let reset = format!("group reset-offsets {group} --topic {topic} --to beginning --yes");
-    cluster.tool(&reset).refused(69, &["has 1 member", "stop them first"]);
+    cluster.tool(&reset).refused(69, &["has 1 member", "stop it first"]);
     cluster.tool(&format!("group delete {group} --yes")).refused(69, &["NON_EMPTY_GROUP"]);
     member.interrupt();
     let said = member.wait();
