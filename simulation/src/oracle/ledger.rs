@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream_checkpoint::{CheckpointRef, LedgerRecord, SimulatedDisk, StateDirectory};
+use millstream_checkpoint::{
+    CheckpointRef, LedgerRecord, SimulatedDisk, StateDirectory, StateError,
+};
 
 use super::rewinds::{Join, begins_history, goes_back, join_of, positions_of};
 use super::{CommittedLog, Oracle, Violation};
@@ -52,7 +54,8 @@ pub fn check_chain(
     Ok(last)
 }
 
-/// Compares the last record with the disk of a job that has ended in order.
+/// Compares the last record with the disk of a job that has ended in order. `may_be_damaged`: the plan has a fault that damages a
+/// file, and if nobody reads it before the end, the next start is the one that is refused.
 ///
 /// # Errors
 ///
@@ -61,12 +64,19 @@ pub fn check_disk(
     last: Option<&LedgerRecord>,
     disk: &SimulatedDisk,
     directory: &Path,
+    may_be_damaged: bool,
 ) -> Result<(), Violation> {
     let wrong = |text: String| Violation::new(Oracle::Ledger, text);
     let Some(last) = last else { return Err(wrong("the ledger is empty".to_owned())) };
     let opened =
         StateDirectory::open(Arc::new(disk.copy()), directory, &last.job, last.fingerprint);
-    let local = opened.map_err(|error| wrong(format!("the state directory: {error}")))?.local();
+    let local = match opened {
+        Ok(opened) => opened.local(),
+        Err(StateError::MetaDamaged { .. } | StateError::Damaged { .. }) if may_be_damaged => {
+            return Ok(());
+        }
+        Err(error) => return Err(wrong(format!("the state directory: {error}"))),
+    };
     let confirmed: Option<CheckpointRef> = local.confirmed();
     if confirmed == Some(last.at()) {
         Ok(())

@@ -197,8 +197,8 @@ fn judge(stage: &Stage, log: &mut CommittedLog) -> Result<(), Violation> {
         if machine.fate != Fate::Ended {
             continue;
         }
-        found =
-            ledger::check_disk(last.as_ref(), machine.machine.disk(), Path::new(STATE_DIRECTORY));
+        let (disk, directory) = (machine.machine.disk(), Path::new(STATE_DIRECTORY));
+        found = ledger::check_disk(last.as_ref(), disk, directory, stage.plan.allows_damage());
         if found.is_ok() {
             break;
         }
