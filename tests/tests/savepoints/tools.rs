@@ -14,7 +14,14 @@ use crate::job::{LIMIT, Program, Stage, events, stop};
 
 /// What a command did: exit code, standard output, standard error.
 fn millstream(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(binary()).args(arguments).stdin(Stdio::null()).output().unwrap();
+    millstream_with(&std::env::temp_dir(), arguments)
+}
+
+/// With a folder of its own for copies.
+fn millstream_with(temporary: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(binary());
+    command.args(arguments).env("TMPDIR", temporary).stdin(Stdio::null());
+    let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
@@ -142,21 +149,20 @@ fn the_tools_tell_what_a_state_directory_holds_and_change_nothing() {
 fn look_at_a_kept_directory(state: &Path, folder: &Path) {
     let before = snapshot(state);
     let directory = state.to_str().unwrap();
-    let out = ok(&["checkpoint", "verify", "--store", "--state-dir", directory]);
+    let copies = folder.join("copies");
+    std::fs::create_dir(&copies).unwrap();
+    let verify = ["checkpoint", "verify", "--store", "--state-dir", directory];
+    let (code, out, err) = millstream_with(&copies, &verify);
+    assert_eq!(code, 0, "{err}");
     assert!(out.contains("entries") && out.contains("delta files lead to"), "{out}");
     ok(&["checkpoint", "list", "--state-dir", directory]);
     ok(&["checkpoint", "show", "--state-dir", directory]);
     let sp = folder.join("sp");
     let create = ["savepoint", "create", "--state-dir", directory, sp.to_str().unwrap()];
-    let (code, _, err) = millstream(&create);
+    let (code, _, err) = millstream_with(&copies, &create);
     assert!(code == 0 || err.contains("only the ledger knows"), "{err}");
     assert!(before.len() > 50 && snapshot(state) == before, "looking changed something");
-    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().filter(|entry| {
-        let name = entry.as_ref().unwrap().file_name();
-        name.to_string_lossy().starts_with("millstream-")
-            && entry.as_ref().unwrap().path().join("store").exists()
-    });
-    assert_eq!(left.count(), 0, "a copy was left");
+    assert_eq!(std::fs::read_dir(&copies).unwrap().count(), 0, "a copy was left");
 }
 
 #[test]
