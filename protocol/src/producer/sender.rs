@@ -130,8 +130,9 @@ impl Producer {
         // KIP-890: under TV2 the first batch also makes the leader register the partition, and others are out of order until then.
         // To a leader that wrote the transaction before they go all the same: it serves a connection in order, and to one
         // that knows the producer a new epoch begins with its first sequence and no other.
-        let known = self.known_by.get(key) == Some(&(leader.node, identity.producer_id));
-        let limit = if window.acked_by.is_some() || known { MAX_UNACKNOWLEDGED } else { 1 };
+        let known = window.acked_by.is_some()
+            || self.known_by.get(key) == Some(&(leader.node, identity.producer_id));
+        let limit = if known { MAX_UNACKNOWLEDGED } else { 1 };
         let next = window.next(leader.node, limit, now);
         // A partition with another identity waits for what it has in flight.
         if next == Next::New && window.identity != identity {
