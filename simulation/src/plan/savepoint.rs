@@ -4,6 +4,7 @@
 use std::fmt;
 
 use millstream_checkpoint::SavepointTrigger;
+use millstream_engine::savepoint_crash_points;
 
 use super::{Crash, Fault, FaultKind, Meddling, Plan};
 use crate::network::NetworkSettings;
@@ -111,18 +112,6 @@ const AIMS: [Aim; 13] = [
     Aim::Forgotten,
 ];
 
-/// Where a writer dies.
-const WRITING: [&str; 8] = [
-    "SavepointCut",
-    "SavepointCreate",
-    "SavepointWrite",
-    "SavepointSync",
-    "SavepointSyncDir",
-    "SavepointRename",
-    "SavepointSyncDir:2",
-    "SavepointWritten",
-];
-
 /// Where a restore dies; the job that it begins may be about to go on, too.
 const RESTORING: [&str; 10] = [
     "RestoredCreate",
@@ -222,7 +211,7 @@ fn aim(plan: &mut Plan, random: &mut Random) {
             Restoration { ledger, ..plain(random, trigger) }
         }
         Aim::WriterDies => {
-            let (trigger, writing) = (trigger(random), one_of(random, &WRITING));
+            let (trigger, writing) = (trigger(random), one_of(random, &savepoint_crash_points()));
             Restoration { writing, ..plain(random, trigger) }
         }
         Aim::RestoreDies => {
@@ -248,7 +237,7 @@ fn besides(plan: &mut Plan, random: &mut Random) {
     });
     let at_ms = random.within(0..=plan.heal_ms);
     let trigger = trigger(random);
-    let writing = if random.chance(4) { one_of(random, &WRITING) } else { None };
+    let writing = if random.chance(4) { one_of(random, &savepoint_crash_points()) } else { None };
     let kind = if others || random.chance(3) {
         let trigger = if others { SavepointTrigger::Live } else { trigger };
         let trigger =
