@@ -1,6 +1,7 @@
 //! The ledger goes on by one checkpoint at a time, and ends where the machine's disk does.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_checkpoint::{
@@ -54,8 +55,8 @@ pub fn check_chain(
     Ok(last)
 }
 
-/// Compares the last record with the disk of a job that has ended in order. `may_be_damaged`: the plan has a fault that damages a
-/// file, and if nobody reads it before the end, the next start is the one that is refused.
+/// Compares the last record with the disk of a job that has ended in order. `flipped`: files of which the history flipped a bit. If
+/// nobody has read one since, the next start is the one that is refused.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ pub fn check_disk(
     last: Option<&LedgerRecord>,
     disk: &SimulatedDisk,
     directory: &Path,
-    may_be_damaged: bool,
+    flipped: &BTreeSet<PathBuf>,
 ) -> Result<(), Violation> {
     let wrong = |text: String| Violation::new(Oracle::Ledger, text);
     let Some(last) = last else { return Err(wrong("the ledger is empty".to_owned())) };
@@ -72,7 +73,9 @@ pub fn check_disk(
         StateDirectory::open(Arc::new(disk.copy()), directory, &last.job, last.fingerprint);
     let local = match opened {
         Ok(opened) => opened.local(),
-        Err(StateError::MetaDamaged { .. } | StateError::Damaged { .. }) if may_be_damaged => {
+        Err(StateError::MetaDamaged { path, .. } | StateError::Damaged { path, .. })
+            if flipped.contains(&path) =>
+        {
             return Ok(());
         }
         Err(error) => return Err(wrong(format!("the state directory: {error}"))),

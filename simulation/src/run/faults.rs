@@ -274,5 +274,6 @@ pub(super) fn flip_byte(stage: &Stage, index: usize, choice: u64) {
     if damaged.is_ok() {
         stage.history.note(host.machine.name(), || format!("a bit of {} flips", path.display()));
         stage.count("bit flipped");
+        stage.flipped.borrow_mut().insert(path.clone());
     }
 }

@@ -198,7 +198,7 @@ fn judge(stage: &Stage, log: &mut CommittedLog) -> Result<(), Violation> {
             continue;
         }
         let (disk, directory) = (machine.machine.disk(), Path::new(STATE_DIRECTORY));
-        found = ledger::check_disk(last.as_ref(), disk, directory, stage.plan.allows_damage());
+        found = ledger::check_disk(last.as_ref(), disk, directory, &stage.flipped.borrow());
         if found.is_ok() {
             break;
         }

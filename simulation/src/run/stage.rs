@@ -1,7 +1,8 @@
 //! Everything that one history consists of.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,8 @@ pub(super) struct Stage {
     pub(super) resolved: Cell<bool>,
     pub(super) coverage: RefCell<BTreeMap<String, u64>>,
     violation: RefCell<Option<Violation>>,
+    /// Files of which a bit flipped, on any machine.
+    pub(super) flipped: RefCell<BTreeSet<PathBuf>>,
     /// Savepoints that were asked for.
     pub(super) asked: Cell<u64>,
     pub(super) taken: RefCell<Taken>,
@@ -151,6 +154,7 @@ impl Stage {
             resolved: Cell::default(),
             coverage: RefCell::default(),
             violation: RefCell::default(),
+            flipped: RefCell::default(),
             asked: Cell::default(),
             taken: RefCell::default(),
             joins: RefCell::default(),
