@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millstream_checkpoint::{
     ControlAnswer, ControlError, ControlRequest, ControlServer, SavepointManifest, SavepointTaken,
-    SavepointTrigger, StateDirectory,
+    StateDirectory,
 };
 
 use millstream_protocol_client::surroundings::is_simulated;
@@ -163,11 +163,7 @@ impl Service {
         }
         let Some(request) = self.waiting.pop_front() else { return };
         tracing::info!(path = %request.target.display(), "a savepoint was asked for");
-        let then = match request.trigger {
-            SavepointTrigger::Stop => AfterSavepoint::Stop,
-            SavepointTrigger::Drain => AfterSavepoint::DrainAndStop,
-            _ => AfterSavepoint::GoOn,
-        };
+        let then = AfterSavepoint::of(request.trigger);
         let not_begun = Arc::new(OnceLock::new());
         let (claim, why) = (self.server.claim(&request), Arc::clone(&not_begun));
         let claim = Claim::new(move || {

@@ -42,6 +42,17 @@ pub(crate) enum AfterSavepoint {
     DrainAndStop,
 }
 
+impl AfterSavepoint {
+    /// What `trigger` asks for. A kind that is not known stops nothing.
+    pub(crate) fn of(trigger: SavepointTrigger) -> Self {
+        match trigger {
+            SavepointTrigger::Stop => Self::Stop,
+            SavepointTrigger::Drain => Self::DrainAndStop,
+            _ => Self::GoOn,
+        }
+    }
+}
+
 /// Somebody waits for a savepoint.
 #[derive(Debug)]
 pub(crate) struct SavepointRequest {

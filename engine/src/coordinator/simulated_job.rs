@@ -98,11 +98,7 @@ impl SimulatedSavepoints {
     /// [`JobHandle::stop_with_savepoint`](crate::JobHandle::stop_with_savepoint) do; served once the job runs.
     #[must_use]
     pub fn ask(&self, target: &Path, trigger: SavepointTrigger) -> SavepointAnswer {
-        let then = match trigger {
-            SavepointTrigger::Stop => AfterSavepoint::Stop,
-            SavepointTrigger::Drain => AfterSavepoint::DrainAndStop,
-            _ => AfterSavepoint::GoOn,
-        };
+        let then = AfterSavepoint::of(trigger);
         SavepointAnswer { answered: self.0.ask(target, then), target: target.to_owned() }
     }
 }

@@ -2,7 +2,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use millstream_checkpoint::{
-    ControlClient, Disk, Fingerprint, JobName, LockOutcome, RealDisk, StateDirectory,
+    ControlClient, Disk, Fingerprint, JobName, LockOutcome, RealDisk, SavepointTrigger,
+    StateDirectory,
 };
 
 use super::*;
