@@ -27,6 +27,9 @@ use crate::task::{SealedSnapshot, WorkerReport, WorkerSet};
 /// From a request to stop until the last checkpoint has to be committed.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(9);
 
+/// What an error calls it.
+pub(crate) const STOP_BOUND: &str = "the time for a stop";
+
 /// How long a worker may go on in a user's function after it was told to end (Flink's `task.cancellation.timeout`), and if
 /// the process is to be gone soon.
 const CANCELLATION_LIMIT: Duration = Duration::from_secs(180);
@@ -246,7 +249,8 @@ impl Attempt<'_> {
                 Ok(Ended::RolledBack(reason))
             }
             Some(RollBackReason::TimedOut { checkpoint, limit, phase }) => {
-                Err(JobError::CheckpointTimeout { checkpoint, limit, phase })
+                let bound = "execution.checkpointing.timeout";
+                Err(JobError::CheckpointTimeout { checkpoint, limit, bound, phase })
             }
         }
     }
@@ -380,6 +384,7 @@ pub(crate) fn too_late(checkpoint: u64) -> JobError {
     JobError::CheckpointTimeout {
         checkpoint,
         limit: STOP_LIMIT,
+        bound: STOP_BOUND,
         phase: "the last checkpoint before the stop; what was committed before is safe, the next start goes on from there",
     }
 }

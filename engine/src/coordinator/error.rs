@@ -127,14 +127,14 @@ pub enum JobError {
         needed: Duration,
     },
     /// A checkpoint took too long.
-    #[error(
-        "checkpoint {checkpoint} did not complete within {limit:?} (execution.checkpointing.timeout): {phase}"
-    )]
+    #[error("checkpoint {checkpoint} did not complete within {limit:?} ({bound}): {phase}")]
     CheckpointTimeout {
         /// Checkpoint.
         checkpoint: u64,
         /// The bound.
         limit: Duration,
+        /// Whose bound: the option's name, or a stop's.
+        bound: &'static str,
         /// What was being waited for.
         phase: &'static str,
     },
@@ -257,6 +257,15 @@ mod tests {
             assert!(endless.contains("too long for any transaction timeout"), "{endless}");
             assert!(!endless.contains("set transaction.timeout.ms"), "{endless}");
         }
+    }
+
+    #[test]
+    fn who_runs_out_of_time_is_told_whose_bound_it_was() {
+        let stop = crate::coordinator::attempt::too_late(7).to_string();
+        assert!(
+            stop.contains("checkpoint 7 did not complete within 9s (the time for a stop)"),
+            "{stop}"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use millstream_protocol_client::surroundings::block_in_place;
 use millstream_protocol_client::{ClientConfig, ConfigError, KafkaClient};
 use tokio::sync::mpsc;
 
-use super::attempt::{Attempt, Ended, STOP_LIMIT};
+use super::attempt::{Attempt, Ended, STOP_BOUND, STOP_LIMIT};
 use super::checkpoint::{RollBackReason, next};
 use super::control::ControlDesk;
 use super::error::JobError;
@@ -252,6 +252,7 @@ impl JobMaster {
             () = self.stop.overdue(STOP_LIMIT) => Err(JobError::CheckpointTimeout {
                 checkpoint,
                 limit: STOP_LIMIT,
+                bound: STOP_BOUND,
                 phase: "the job was asked to stop while it recovered; what was committed before is safe",
             }),
         }
