@@ -17,10 +17,10 @@ use crate::usage::Measurement;
 #[derive(Debug, Args)]
 pub(crate) struct ThroughputArguments {
     /// Records of the input, 100 bytes each
-    #[arg(long, default_value_t = 8_000_000)]
+    #[arg(long, default_value_t = 24_000_000)]
     records: u64,
-    /// Runs of each, in turn
-    #[arg(long, default_value_t = 5)]
+    /// Runs of each, in turn, after one that warms the broker and is not counted
+    #[arg(long, default_value_t = 7)]
     runs: u32,
     /// Time between commits of both
     #[arg(long, default_value = "100ms", value_parser = humantime::parse_duration)]
@@ -58,20 +58,24 @@ pub(crate) fn run(arguments: &ThroughputArguments) -> Result<(), BenchError> {
     )?;
     let mut runs: [Vec<Measurement>; 2] = [Vec::new(), Vec::new()];
     let kinds = [Guarantee::AtLeastOnce, Guarantee::ExactlyOnce];
-    for number in 0..arguments.runs.max(1) {
+    for number in 0..=arguments.runs.max(1) {
         for (kind, measured) in kinds.iter().zip(&mut runs) {
             let topic = format!("throughput-{kind:?}-{number}");
             runtime.block_on(client.create_topic(NewTopic::new(&topic, PARTITIONS, 1)))?;
             let (run, phases) = one(arguments, &address, &topic, *kind)?;
             runtime.block_on(client.delete_topic(&topic))?;
+            let counted = number > 0;
             writeln!(
                 out,
-                "  {kind:?}: {:.3} M records/s, {:.2} CPU-s per million; checkpoints {phases}",
+                "  {kind:?}{}: {:.3} M records/s, {:.2} CPU-s per million; checkpoints {phases}",
+                if counted { "" } else { " (to warm up)" },
                 run.million_per_second(),
                 run.cpu_per_million()
             )?;
             out.flush()?;
-            measured.push(run);
+            if counted {
+                measured.push(run);
+            }
         }
     }
     runtime.block_on(client.close());
