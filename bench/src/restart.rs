@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use millstream_engine::kafka::{ClientConfig, KafkaClient, NewTopic};
+use rustix::process::Signal;
 
 use crate::BenchError;
 use crate::broker::Broker;
@@ -22,7 +23,7 @@ pub(crate) struct RestartArguments {
     /// Records a second
     #[arg(long, default_value_t = 20_000)]
     rate: u64,
-    /// How often it is killed
+    /// How often it is killed, every second time while a transaction is open
     #[arg(long, default_value_t = 10)]
     kills: u32,
     /// Time between commits
@@ -41,6 +42,9 @@ const STALL_MAX: f64 = 5.0;
 
 /// How long anything may take that should take moments; the state is filled meanwhile.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What a broker calls a transaction that is neither committed nor aborted.
+const OPEN: &str = "Ongoing";
 
 /// What one kill cost, in seconds.
 #[derive(Debug)]
@@ -84,6 +88,32 @@ pub(crate) fn run(arguments: &RestartArguments) -> Result<(), BenchError> {
         return Err("no kill left a transaction open; ask for more kills".into());
     }
     targets.check(arguments.check)
+}
+
+async fn state_of(client: &KafkaClient, transactional_id: &str) -> Result<String, BenchError> {
+    let described = client.describe_transactions(&[transactional_id]).await;
+    let described = described.into_values().next().ok_or("no answer about the transaction")?;
+    Ok(described?.state)
+}
+
+/// Stops the process in a moment at which its transaction is open: a few milliseconds of each interval, for records are kept
+/// until the barrier.
+async fn hold_open(
+    process: &JobProcess,
+    client: &KafkaClient,
+    transactional_id: &str,
+) -> Result<(), BenchError> {
+    let limit = Instant::now() + PATIENCE;
+    while Instant::now() < limit {
+        if state_of(client, transactional_id).await? == OPEN {
+            process.signal(Signal::STOP)?;
+            if state_of(client, transactional_id).await? == OPEN {
+                return Ok(());
+            }
+            process.signal(Signal::CONT)?;
+        }
+    }
+    Err(format!("no transaction of {transactional_id} was seen open in {PATIENCE:?}").into())
 }
 
 async fn kills(
@@ -132,14 +162,15 @@ async fn kills(
             })
             .await?;
         tokio::time::sleep(Duration::from_secs(1) + place).await;
+        if number % 2 == 1 {
+            hold_open(&process, &client, &transactional_id).await?;
+        }
         if let Some(ended) = process.kill()? {
             return Err(format!("the job had ended with {ended}").into());
         }
         let killed = origin.elapsed();
         // A moment's question, before anybody fences.
-        let described = client.describe_transactions(&[transactional_id.as_str()]).await;
-        let described = described.into_values().next().ok_or("no answer about the transaction")?;
-        let transaction = described?.state;
+        let transaction = state_of(&client, &transactional_id).await?;
         let started = origin.elapsed();
         process = JobProcess::start(&job)?;
         let (mut from, mut first) = (0, None);
@@ -157,7 +188,7 @@ async fn kills(
             before.map_or(Duration::ZERO, |seen| seen.seen)
         };
         let kill = Kill {
-            open: transaction == "Ongoing",
+            open: transaction == OPEN,
             first_output: (first.seen - started).as_secs_f64(),
             stall: (first.seen - before).as_secs_f64(),
         };

@@ -247,8 +247,7 @@ impl JobProcess {
 
     /// Tells it to take a last checkpoint and end, and waits. Gives what it says of its checkpoints.
     pub(crate) fn stop(mut self) -> Result<Phases, BenchError> {
-        let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        kill_process(id.ok_or("a process without id")?, Signal::TERM)?;
+        self.signal(Signal::TERM)?;
         let mut said = String::new();
         if let Some(mut out) = self.0.stdout.take() {
             out.read_to_string(&mut said)?;
@@ -257,6 +256,12 @@ impl JobProcess {
             ended if ended.success() => Ok(serde_json::from_str(&said)?),
             ended => Err(format!("the job ended with {ended}").into()),
         }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), BenchError> {
+        let id = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        Ok(kill_process(id.ok_or("a process without id")?, signal)?)
     }
 
     /// SIGKILL. Gives how it had ended if it was gone already.
