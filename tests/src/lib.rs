@@ -7,6 +7,7 @@
 //! - [`LocalBroker`]: the development broker with the few calls that tests make.
 //! - [`Topics`]: topics of any cluster.
 //! - [`raw_producer`]: what no well-behaved client sends.
+//! - [`setting()`]: how long a long form is.
 //! - [`random`]: one seed per test, printed, taken back from the environment.
 //! - [`wait`]: waiting for a condition with a deadline.
 //! - [`wire`]: single requests over a socket, in a version of the caller's choice.
@@ -27,6 +28,7 @@ mod local_broker;
 pub mod random;
 pub mod raw_producer;
 pub mod records;
+mod settings;
 mod topics;
 pub mod wait;
 pub mod wire;
@@ -34,4 +36,5 @@ pub mod wire;
 pub use example::example;
 pub use folders::copy_folder;
 pub use local_broker::LocalBroker;
+pub use settings::setting;
 pub use topics::Topics;

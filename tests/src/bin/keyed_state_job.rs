@@ -1,6 +1,7 @@
 //! The job of `millstream_tests::keyed_state` as a process of its own, so that tests can kill it.
 //!
-//! `keyed-state-job <bootstrap servers> <input> <output> <state folder> [bounded] [parallelism=N] [from=<savepoint>]`
+//! `keyed-state-job <bootstrap servers> <input> <output> <state folder> [bounded] [job=<name>] [parallelism=N]
+//! [from=<savepoint>]`
 
 #![allow(clippy::panic, reason = "fails as the tests that use it do")]
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
             Some(("parallelism", number)) => {
                 settings.parallelism = number.parse().unwrap_or_else(|_| panic!("{option}"));
             }
+            Some(("job", name)) => name.clone_into(&mut settings.name),
             Some(("from", path)) => savepoint = Some(path),
             _ => panic!("unknown option {option}"),
         }

@@ -6,7 +6,7 @@
 //! | setting | of | CI | long |
 //! | --- | --- | --- | --- |
 //! | `MILLSTREAM_KILLS`, `MILLSTREAM_FEED_SECONDS` | SIGKILL at random moments | 8, 15 | 50, 90 |
-//! | `MILLSTREAM_CRASH_ROUNDS`, `MILLSTREAM_BROKERS` | every named crash point | 1, 1 | 20, 3 |
+//! | `MILLSTREAM_CRASH_ROUNDS`, `MILLSTREAM_BROKERS` | every named crash point; those of savepoints are in `savepoints/crashes.rs` | 1, 1 | 20, 3 |
 //! | `MILLSTREAM_CRASH_POINTS` | only these, separated by commas | all | |
 //! | `MILLSTREAM_RACE_SECONDS` | the loser restarted on copies of the winner's directory | 10 | 300 |
 //! | `MILLSTREAM_BROKER_KILLS` | SIGKILL of leader and coordinator during a commit | 2 | 20 |

@@ -7,6 +7,7 @@ use millstream_testcontainers::{ConsumeEnd, KafkaCluster, KafkaClusterBuilder};
 use millstream_tests::flights::{
     Expected, FlightsCommand, FlightsJob, OutputRecord, PARTITIONS, Query,
 };
+pub(crate) use millstream_tests::setting;
 use millstream_tests::wait::wait_until_ok;
 use tokio::runtime::Runtime;
 
@@ -106,14 +107,6 @@ impl Stage {
         let open: Vec<_> = listed.iter().filter(|transaction| transaction.is_open()).collect();
         assert!(open.is_empty(), "open transactions: {open:?}");
         assert!(!listed.is_empty(), "the job's transactional id is unknown to the cluster");
-    }
-}
-
-/// A number from the environment.
-pub(crate) fn setting(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")),
-        Err(_) => default,
     }
 }
 

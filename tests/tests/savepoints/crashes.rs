@@ -1,16 +1,18 @@
 //! Processes that die while they write a savepoint, and while they restore one.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_engine::checkpoint::{
     ControlAnswer, ControlClient, ControlError, RealDisk, SavepointTrigger, delete_savepoint,
 };
 use millstream_engine::{restore_crash_points, savepoint_crash_points};
-use millstream_testcontainers::{GuardedCommand, GuardedProcess, Signal};
+use millstream_testcontainers::{
+    ConsumeEnd, GuardedCommand, GuardedProcess, KafkaCluster, Signal, real_kafka_or_skip,
+};
 use millstream_tests::keyed_state::{Event, events, expected};
 use millstream_tests::wait::wait_until;
-use millstream_tests::{LocalBroker, Topics};
+use millstream_tests::{LocalBroker, Topics, setting};
 
 use crate::contents::open;
 
@@ -18,31 +20,75 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PARTITIONS: i32 = 2;
 const KEYS: usize = 7;
 
+/// A console consumer that hears nothing for so long has read everything.
+const IDLE: Duration = Duration::from_secs(8);
+
 /// A process that aborts, as the shell counts it.
 const ABORTED: i32 = 134;
 
 /// Events that each process reads.
 const PART: usize = 40;
 
-/// The job with every kind of state, as a process, on a broker of its own.
+/// Parts that a process has which dies in a savepoint at each step, and the one of the end.
+fn parts_of_savepoints() -> usize {
+    2 * savepoint_crash_points().len() + 1
+}
+
+/// Steps of a restore, and of the start that follows.
+fn restore_steps() -> Vec<&'static str> {
+    let mut steps = restore_crash_points();
+    steps.extend(["LedgerOpened", "MetaCreate", "MetaSync", "MetaRename", "MetaSyncDir"]);
+    steps.extend(["Looked", "Fenced", "Repaired", "OwnerVoted", "OwnerCommitted", "Owned"]);
+    steps
+}
+
+/// The job with every kind of state, as a process.
 struct Stage {
     folder: tempfile::TempDir,
     topics: Topics,
+    address: String,
+    job: String,
+    input: String,
+    output: String,
     // Behind its client, so that it ends after it.
-    broker: LocalBroker,
+    _broker: Option<LocalBroker>,
     all: Vec<Event>,
     written: usize,
 }
 
 impl Stage {
+    /// On a development broker of its own.
     fn new(parts: usize) -> Self {
         let broker = LocalBroker::start();
-        for topic in ["events", "lines"] {
+        let stage = Self::on(&broker.address(), "", parts);
+        for topic in [&stage.input, &stage.output] {
             broker.create_topic(topic, PARTITIONS);
         }
-        let topics = Topics::connect(&broker.address());
-        let all = events(parts * PART, PARTITIONS.unsigned_abs() as usize, KEYS);
-        Self { folder: tempfile::tempdir().unwrap(), topics, broker, all, written: 0 }
+        Self { _broker: Some(broker), ..stage }
+    }
+
+    /// On a cluster that others use as well, under other names.
+    fn on_kafka(cluster: &KafkaCluster, name: &str, parts: usize) -> Self {
+        let stage = Self::on(&cluster.bootstrap_servers(), &format!("-{name}"), parts);
+        for topic in [&stage.input, &stage.output] {
+            let partitions = PARTITIONS.unsigned_abs();
+            cluster.create_topic(topic, partitions, &["retention.ms=-1"]).unwrap();
+        }
+        stage
+    }
+
+    fn on(address: &str, suffix: &str, parts: usize) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            topics: Topics::connect(address),
+            address: address.to_owned(),
+            job: format!("keyed-state{suffix}"),
+            input: format!("events{suffix}"),
+            output: format!("lines{suffix}"),
+            _broker: None,
+            all: events(parts * PART, PARTITIONS.unsigned_abs() as usize, KEYS),
+            written: 0,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -62,8 +108,9 @@ impl Stage {
         let log = self.path("log");
         let _ = std::fs::remove_file(&log);
         let mut command = GuardedCommand::new(env!("CARGO_BIN_EXE_keyed_state_job"))
-            .args([self.broker.address().as_str(), "events", "lines"])
+            .args([&self.address, &self.input, &self.output])
             .arg(state)
+            .arg(format!("job={}", self.job))
             .args(options)
             .stderr(&log);
         if let Some((name, value)) = environment {
@@ -77,13 +124,13 @@ impl Stage {
         let part = &self.all[self.written..self.written + PART];
         let record = |event: &Event| (event.partition(), serde_json::to_vec(event).unwrap());
         let records: Vec<_> = part.iter().map(record).collect();
-        self.topics.write("events", &records);
+        self.topics.write(&self.input, &records);
         self.written += PART;
     }
 
     fn lines(&self) -> Vec<String> {
-        let records = self.topics.read("lines", PARTITIONS).into_iter();
-        records.map(|it| serde_json::from_str(it.value.as_ref().unwrap()).unwrap()).collect()
+        let records = self.topics.read(&self.output, PARTITIONS).into_iter();
+        records.map(|it| line(it.value)).collect()
     }
 
     /// Waits until all that was written has given its lines.
@@ -97,10 +144,24 @@ impl Stage {
     }
 
     fn assert_exactly_once(&self) {
-        let mut lines = self.lines();
-        lines.sort();
-        assert_eq!(lines, expected(&self.all[..self.written]));
+        self.assert_lines(self.lines());
     }
+
+    /// The same, as Kafka's own consumer reads it.
+    fn assert_exactly_once_on(&self, cluster: &KafkaCluster) {
+        let records = cluster.console_consume(&self.output, ConsumeEnd::Idle(IDLE)).unwrap();
+        self.assert_lines(records.into_iter().map(|it| line(it.value)).collect());
+    }
+
+    fn assert_lines(&self, mut lines: Vec<String>) {
+        lines.sort();
+        assert_eq!(lines, expected(&self.all[..self.written]), "{}", self.job);
+    }
+}
+
+/// A line from the value of a record.
+fn line(value: Option<String>) -> String {
+    serde_json::from_str(&value.unwrap()).unwrap()
 }
 
 struct Process {
@@ -149,8 +210,60 @@ fn ask(
 
 #[test]
 fn a_process_that_dies_while_it_writes_a_savepoint_leaves_a_whole_one_or_none() {
+    let mut stage = Stage::new(parts_of_savepoints());
+    die_in_savepoints(&mut stage);
+    stage.assert_exactly_once();
+}
+
+#[test]
+fn a_restore_that_dies_is_repeated_by_the_same_command() {
+    let mut stage = Stage::new(restore_steps().len() + 1);
+    die_in_restores(&mut stage);
+    stage.assert_exactly_once();
+}
+
+#[test]
+fn savepoints_and_restores_that_die_cost_nothing_with_transaction_version_2() {
+    die_on_real_kafka(2);
+}
+
+#[test]
+fn savepoints_and_restores_that_die_cost_nothing_with_transaction_version_0() {
+    die_on_real_kafka(0);
+}
+
+/// `MILLSTREAM_CRASH_ROUNDS` jobs that die at every step, on `MILLSTREAM_BROKERS` brokers: one and one in the short form.
+fn die_on_real_kafka(transaction_version: u16) {
+    let name = format!("crash points of savepoints TV{transaction_version}");
+    if !real_kafka_or_skip(&name) {
+        return;
+    }
+    let rounds = setting("MILLSTREAM_CRASH_ROUNDS", 1);
+    let brokers = usize::try_from(setting("MILLSTREAM_BROKERS", 1)).unwrap();
+    let builder = KafkaCluster::builder().brokers(brokers).transaction_version(transaction_version);
+    let cluster = builder.start().unwrap();
+    let (begun, mut crashes) = (Instant::now(), [0; 2]);
+    for round in 0..rounds {
+        let mut stage = Stage::on_kafka(&cluster, &format!("s{round}"), parts_of_savepoints());
+        crashes[0] += die_in_savepoints(&mut stage);
+        stage.assert_exactly_once_on(&cluster);
+        let parts = restore_steps().len() + 1;
+        let mut stage = Stage::on_kafka(&cluster, &format!("r{round}"), parts);
+        crashes[1] += die_in_restores(&mut stage);
+        stage.assert_exactly_once_on(&cluster);
+    }
+    let listed = cluster.list_transactions().unwrap();
+    assert!(listed.iter().all(|transaction| !transaction.is_open()), "{listed:?}");
+    let [savepoints, restores] = crashes;
+    println!(
+        "{name}, {brokers} brokers: {savepoints} crashes in savepoints and {restores} in restores in {:?}",
+        begun.elapsed()
+    );
+}
+
+/// A process dies at each step of a live savepoint and of one with stop. Gives the number of crashes.
+fn die_in_savepoints(stage: &mut Stage) -> usize {
     let steps = savepoint_crash_points();
-    let mut stage = Stage::new(2 * steps.len() + 1);
     let state = stage.path("state");
     let (mut whole, mut none) = (0, 0);
     for trigger in [SavepointTrigger::Live, SavepointTrigger::Stop] {
@@ -191,15 +304,12 @@ fn a_process_that_dies_while_it_writes_a_savepoint_leaves_a_whole_one_or_none() 
     let taken = ask(&state, SavepointTrigger::Drain, &target).unwrap();
     assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
     process.assert_exit_code(0, "the last one");
-    stage.assert_exactly_once();
+    whole + none
 }
 
-#[test]
-fn a_restore_that_dies_is_repeated_by_the_same_command() {
-    let mut steps = restore_crash_points();
-    steps.extend(["LedgerOpened", "MetaCreate", "MetaSync", "MetaRename", "MetaSyncDir"]);
-    steps.extend(["Looked", "Fenced", "Repaired", "OwnerVoted", "OwnerCommitted", "Owned"]);
-    let mut stage = Stage::new(steps.len() + 1);
+/// Each restore dies at another step, and the same command goes on from there. Gives the number of crashes.
+fn die_in_restores(stage: &mut Stage) -> usize {
+    let steps = restore_steps();
     let mut state = stage.path("state");
     let mut process = stage.start(&state, &[], None);
     for (number, step) in steps.iter().enumerate() {
@@ -223,7 +333,7 @@ fn a_restore_that_dies_is_repeated_by_the_same_command() {
     let taken = ask(&state, SavepointTrigger::Drain, &target).unwrap();
     assert!(matches!(taken, ControlAnswer::Taken(_)), "{taken:?}");
     process.assert_exit_code(0, "the last one");
-    stage.assert_exactly_once();
+    steps.len()
 }
 
 /// The disk has room again before the time for the stop is over, or it has not.
